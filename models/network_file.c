@@ -58,8 +58,7 @@ static const struct field layer_rows[] = {
     NUMBER("channels", channels, NETWORK_SIDE, "of a convolution, linear or embedding: outputs"),
     NUMBER("kernel", kernel, 4096, "height and width of a window"),
     NUMBER("kernel_width", kernel_width, 4096,
-           "width of a window that is no square; out says the "
-           "output"),
+           "width of a window that is no square; out says the output"),
     NUMBER("stride", stride, 4096, "between windows; 1 when not given"),
     ROW("padding", padding, "0", "on each side of the input", .kind = FIELD_INTEGER,
         .maximum = 4096),
@@ -189,8 +188,8 @@ static int read_shape(const struct reader *r, const char *key, const char *text,
         shape->width <= NETWORK_SIDE &&
         (double)shape->channels * shape->height * shape->width <= NETWORK_ELEMENTS)
         return 0;
-    static const char message[] = "'%s' is no shape; write channels x height x width as in "
-                                  "3x224x224, at most 1e15 values";
+    static const char message[] =
+        "'%s' is no shape; write channels x height x width as in 3x224x224, at most 1e15 values";
     if (r->at >= 0)
         return refuse(r, key, message, text);
     return origin_error(&field_origin(r->root, key)->origin, r->err, message, text);
@@ -328,10 +327,10 @@ static int check_sizes(const struct reader *r, const struct layer *layer)
             return refuse(r, "inputs", "add takes inputs of equal sizes, not %.0f and %.0f values",
                           (double)shape_elements(first), elements);
         if (layer->op == LAYER_MULTIPLY && elements > (double)shape_elements(first))
-            return refuse(r, "inputs",
-                          "multiply repeats its second input, which has %.0f values "
-                          "and not at most %.0f",
-                          elements, (double)shape_elements(first));
+            return refuse(
+                r, "inputs",
+                "multiply repeats its second input, which has %.0f values and not at most %.0f",
+                elements, (double)shape_elements(first));
         if (layer->op == LAYER_MATMUL && fmod(elements, (double)layer->inner) != 0)
             return refuse(r, "inner", "an input of %.0f values is not made of sums of %lld terms",
                           elements, (long long)layer->inner);
@@ -436,8 +435,7 @@ static int check_limits(struct reader *r, const struct layer *layer)
         r->elements > NETWORK_ELEMENTS)
         return refuse(
             r, "name",
-            "up to here more than %g parameters, or for one image more than %g FLOP or %g "
-            "values",
+            "up to here more than %g parameters, or for one image more than %g FLOP or %g values",
             NETWORK_PARAMETERS, NETWORK_FLOPS, NETWORK_ELEMENTS);
     return 0;
 }
@@ -483,8 +481,8 @@ static int add_layer(struct reader *r)
 /* Whether @name can be written without quotes and fits into @size bytes. */
 static bool is_name(const char *name, size_t size)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "_./-+";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+";
     return *name && strlen(name) < size && !name[strspn(name, letters)];
 }
 
@@ -495,10 +493,10 @@ static int check_names(struct reader *r)
         const char *name = r->entry[r->at].name;
         r->sorted[r->at] = &r->entry[r->at];
         if (!is_name(name, LAYER_NAME) || !strcmp(name, "input"))
-            failed = refuse(r, "name",
-                            "'%s' is no name of a layer: 1 to %d letters, digits, _ . / - +, and "
-                            "not 'input'",
-                            name, LAYER_NAME - 1);
+            failed = refuse(
+                r, "name",
+                "'%s' is no name of a layer: 1 to %d letters, digits, _ . / - +, and not 'input'",
+                name, LAYER_NAME - 1);
     }
     qsort(r->sorted, (size_t)r->count, sizeof(*r->sorted), by_name);
     for (int32_t i = 1; i < r->count && !failed; i++) {

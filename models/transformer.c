@@ -106,10 +106,8 @@ static int check_size(const struct transformer *t, const char *name, struct err 
                                          : "positions of a sample at all its experts",
                        INT32_MAX);
     if (3 * bound_flops(t, heads) > 9e18)
-        return err_add(err,
-                       "%s: the FLOP of a sample are beyond 64 bits; use a shorter "
-                       "model.sequence",
-                       name);
+        return err_add(
+            err, "%s: the FLOP of a sample are beyond 64 bits; use a shorter model.sequence", name);
     return 0;
 }
 

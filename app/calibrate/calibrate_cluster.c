@@ -500,11 +500,10 @@ static int check_machine(struct cluster *cluster, struct err *err)
                             threads > 1 ? " fewer --threads," : "");
     bool turns = cluster->ranks * threads > cores;
     if (turns && !cluster->request.oversubscribe)
-        return err_add_code(err, 64,
-                            "%d ranks of %d thread%s would take turns on %d core%s: use%s "
-                            "--oversubscribe",
-                            cluster->ranks, threads, base_plural(threads), cores,
-                            base_plural(cores), cores / threads < 2 ? "" : " fewer, or");
+        return err_add_code(
+            err, 64, "%d ranks of %d thread%s would take turns on %d core%s: use%s --oversubscribe",
+            cluster->ranks, threads, base_plural(threads), cores, base_plural(cores),
+            cores / threads < 2 ? "" : " fewer, or");
     if (turns && cores < threads)
         return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,
                             cores);
@@ -577,10 +576,10 @@ static void add_link(struct text *out, const struct cluster *cluster, int32_t in
                      const char *source)
 {
     const struct exchange_line *line = &cluster->exchange.line;
-    AUTOFREE char *whole = base_format(
-        "rounds of a ring all-reduce of %d ranks in %s with their sums, standard "
-        "deviation %.0f %%, residual %.0f %%, %s",
-        cluster->ranks, cluster->gradients, 100 * line->bandwidth_sd, 100 * line->residual, source);
+    AUTOFREE char *whole = base_format("rounds of a ring all-reduce of %d ranks in %s with their "
+                                       "sums, standard deviation %.0f %%, residual %.0f %%, %s",
+                                       cluster->ranks, cluster->gradients, 100 * line->bandwidth_sd,
+                                       100 * line->residual, source);
     field_write_quantity(out, indent, "bandwidth", PROVENANCE_MEASURED, cluster->spread, whole,
                          "%.5g GB/s", 1e-9 * line->bandwidth);
     field_write_quantity(out, indent, "efficiency", PROVENANCE_MEASURED, 0,
@@ -593,10 +592,9 @@ static void add_transport(struct text *out, const struct cluster *cluster, const
                           const char *source)
 {
     const struct exchange_line *line = &cluster->exchange.line;
-    AUTOFREE char *whole =
-        base_format("the same line at 0 bytes, standard deviation %.2g us, correlation "
-                    "with the seconds per byte %.2f, %s",
-                    1e6 * line->latency_sd, line->correlation, source);
+    AUTOFREE char *whole = base_format("the same line at 0 bytes, standard deviation %.2g us, "
+                                       "correlation with the seconds per byte %.2f, %s",
+                                       1e6 * line->latency_sd, line->correlation, source);
     field_write_quantity(out, 2, key, PROVENANCE_MEASURED, 0, whole, "%.5g us",
                          1e6 * line->latency);
 }
@@ -606,10 +604,10 @@ static void write_machine(struct text *out, const struct cluster *cluster, const
 {
     text_add(out, CALIBRATE_FILE " cluster.\nversion: 1\n");
     field_write_line(out, 0, "name", name);
-    text_add(out,
-             "description: \"one machine of %d devices that talk through its memory\"\nkind: "
-             "cluster\n",
-             cluster->ranks);
+    text_add(
+        out,
+        "description: \"one machine of %d devices that talk through its memory\"\nkind: cluster\n",
+        cluster->ranks);
     field_write_line(out, 0, "device", cluster->device);
     text_add(out, "nodes: 1\n\nnode:\n  devices: %d\n  cpus: 1\n", cluster->ranks);
     field_write_quantity(out, 2, "contention", PROVENANCE_MEASURED, 0, source, "%.4g %%",
@@ -670,8 +668,8 @@ static void print_people(struct text *out, const struct cluster *cluster)
              100 * line->bandwidth_sd, 100 * line->residual, apart);
     text_add(out,
              "ranks that train together compute %.1f %% longer than one alone, spread %.0f %%; "
-             "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and "
-             "%.0f us from an update to the next step\n",
+             "jitter %.1f %%\neach waits %.0f us more for an all-reduce than its rounds, and %.0f "
+             "us from an update to the next step\n",
              100 * training->contention, 100 * cluster->compute_spread, 100 * training->jitter,
              1e6 * training->launch, 1e6 * training->between);
     if (training->foreign > 0)

@@ -508,9 +508,8 @@ static void device_fit_write(struct text *out, const struct device_fit *fit,
     write_together(out, &machine->together, text);
     text_add(out, "fusion: %s\n", fusion_names[machine->fusion]);
     write_classes(out, fit, text);
-    text_add(out,
-             "\n# Steps as they were measured, before the roofline: images, or the optimizer's "
-             "parameters.\nmeasured:\n");
+    text_add(out, "\n# Steps as they were measured, before the roofline: images, or the "
+                  "optimizer's parameters.\nmeasured:\n");
     field_write_line(out, 2, "source", text->source);
     text_add(out, "  threads: %d\n  steps:\n", machine->threads);
     for (int32_t i = 0; i < fit->rows; i++) {
@@ -567,9 +566,9 @@ static int describe_gpu(struct device_text *words, struct err *err)
     if (err->count)
         return -1;
     if (found != 4 || !(mebibytes > 0))
-        return err_add_code(err, 69,
-                            "nvidia-smi does not name the GPU; it comes with the driver, and must "
-                            "be in $PATH");
+        return err_add_code(
+            err, 69,
+            "nvidia-smi does not name the GPU; it comes with the driver, and must be in $PATH");
     words->description = base_format("%s", name);
     words->memory = mebibytes * 1048576;
     words->memory_source = base_copy("nvidia-smi, memory.total");
@@ -594,9 +593,9 @@ static void describe_processor(struct device_text *words, const struct machine *
                                      machine->threads == 1 ? "" : "s", processor);
     words->memory =
         (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / fmax(1, (double)ranks);
-    words->memory_source = base_format("what the kernel has of physical memory, shared by %lld "
-                                       "ranks of %d threads",
-                                       (long long)(ranks > 1 ? ranks : 1), machine->threads);
+    words->memory_source =
+        base_format("what the kernel has of physical memory, shared by %lld ranks of %d threads",
+                    (long long)(ranks > 1 ? ranks : 1), machine->threads);
 }
 
 static int find_words(struct device_text *words, const struct machine *machine,
@@ -686,11 +685,10 @@ static void print_people(struct text *out, const struct device_fit *fit,
     columns_print(out,
                   "op: steps, layer, dtype: type, shapes, efficiency, efficiency_sd: +-, residual",
                   json_get(all, "classes"));
-    text_add(
-        out,
-        "\na kernel costs %.3g us +- %.0f %%, and an iteration %.3g us; the fastest step moved "
-        "%.3g GB/s",
-        1e6 * fit->overhead, 100 * fit->overhead_sd, 1e6 * fit->between, 1e-9 * fit->moved);
+    text_add(out,
+             "\na kernel costs %.3g us +- %.0f %%, and an iteration %.3g us; the fastest step "
+             "moved %.3g GB/s",
+             1e6 * fit->overhead, 100 * fit->overhead_sd, 1e6 * fit->between, 1e-9 * fit->moved);
     for (enum dtype d = 0; d < DTYPE_COUNT; d++)
         if (fit->peak[d] > 0)
             text_add(out, ", computed %.4g GFLOP/s in %s", 1e-9 * fit->peak[d], dtype_names[d]);
@@ -781,8 +779,8 @@ char *calibrate_command(const struct calibrate_request *request)
 {
     struct text line = {0};
     text_add(&line,
-             "foretrain calibrate %s --device %s --networks %s --batch %s --threads %d "
-             "--precision %s --repeats %d",
+             "foretrain calibrate %s --device %s --networks %s --batch %s --threads %d --precision "
+             "%s --repeats %d",
              request->cluster ? "cluster" : "device", device_words[request->machine.compute.device],
              request->machine.networks, request->machine.batches, request->machine.compute.threads,
              dtype_names[request->machine.dtype], request->machine.repeats);

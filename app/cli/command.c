@@ -247,8 +247,7 @@ static int refuse(const char *program, const char *given, const struct command *
 {
     if (given[0] == '-' && given[1])
         return err_add_code(err, 64,
-                            "'%s' precedes the command; options follow it, as in '%s %s ... "
-                            "%s'",
+                            "'%s' precedes the command; options follow it, as in '%s %s ... %s'",
                             given, program, list[0]->name, given);
     if (strchr(given, '/') || strchr(given, '.'))
         return err_add_code(err, 64, "'%s' is no command; for a file of that name: %s %s %s", given,

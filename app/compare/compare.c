@@ -571,15 +571,15 @@ enum { TABLES = 3 };
 static void list_tables(const struct json *all, struct table table[TABLES])
 {
     const struct json *jobs = json_get(all, "jobs"), *pairs = json_get(all, "pairs");
-    table[0] = (struct table){"pairs",
-                              "Which is faster, and how surely?",
-                              "The time of one job over that of another. What is uncertain in both "
-                              "in the same way cancels. An interval that does not cross 1 settles "
-                              "which is faster.",
-                              "times, ratio~, faster, cause: most of the difference",
-                              "ratios",
-                              ratio_rows(pairs),
-                              0};
+    table[0] = (struct table){
+        "pairs",
+        "Which is faster, and how surely?",
+        "The time of one job over that of another. What is uncertain in both in the same way "
+        "cancels. An interval that does not cross 1 settles which is faster.",
+        "times, ratio~, faster, cause: most of the difference",
+        "ratios",
+        ratio_rows(pairs),
+        0};
     table[1] = (struct table){"figures",
                               "How long does each take?",
                               "The figures of each job.",
@@ -587,14 +587,14 @@ static void list_tables(const struct json *all, struct table table[TABLES])
                               "times",
                               figure_rows(jobs),
                               0};
-    table[2] = (struct table){"factors",
-                              "What makes the difference?",
-                              "The factors of each pair; their product is the ratio of the times.",
-                              "name: because of the, B over A, C over A, D over A, C over B, "
-                              "D over B, D over C",
-                              "factors",
-                              rows_of_factors(pairs),
-                              json_count_items(pairs)};
+    table[2] = (struct table){
+        "factors",
+        "What makes the difference?",
+        "The factors of each pair; their product is the ratio of the times.",
+        "name: because of the, B over A, C over A, D over A, C over B, D over B, D over C",
+        "factors",
+        rows_of_factors(pairs),
+        json_count_items(pairs)};
 }
 
 /* Append everything as text. */
@@ -685,21 +685,20 @@ static int compare(const void *record, struct text *out, struct err *err)
     OPTION_ROW(name, 0, OPTION_TEXTS, AT(own[index]), "KEY=VALUE", NULL,                           \
                "Override one key of the " job " job alone, after --set; may be repeated")
 
-static const struct option options[] = {ROW_SET_ALL(AT(predict.set)),
-                                        ROW_OWN("set-a", "first", 0),
-                                        ROW_OWN("set-b", "second", 1),
-                                        ROW_OWN("set-c", "third", 2),
-                                        ROW_OWN("set-d", "fourth", 3),
-                                        OPTION_ROW("prices", 0, OPTION_TEXTS, AT(prices),
-                                                   "[PLATFORM=|JOB=]NAME", NULL,
-                                                   "A name in prices/ or a file, of all jobs, of "
-                                                   "those on a platform or of A, B, C or D; may be "
-                                                   "repeated: adds cost, energy and carbon"),
-                                        ROWS_BACKEND(predict),
-                                        ROW_REPORT(AT(report)),
-                                        ROW_JSON,
-                                        ROW_CSV("the figures of each job"),
-                                        ROW_LAST};
+static const struct option options[] = {
+    ROW_SET_ALL(AT(predict.set)),
+    ROW_OWN("set-a", "first", 0),
+    ROW_OWN("set-b", "second", 1),
+    ROW_OWN("set-c", "third", 2),
+    ROW_OWN("set-d", "fourth", 3),
+    OPTION_ROW("prices", 0, OPTION_TEXTS, AT(prices), "[PLATFORM=|JOB=]NAME", NULL,
+               "A name in prices/ or a file, of all jobs, of those on a platform or of A, B, C or "
+               "D; may be repeated: adds cost, energy and carbon"),
+    ROWS_BACKEND(predict),
+    ROW_REPORT(AT(report)),
+    ROW_JSON,
+    ROW_CSV("the figures of each job"),
+    ROW_LAST};
 
 static const struct compare_request defaults = {.predict = {PREDICT_COMMAND}};
 

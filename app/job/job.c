@@ -549,16 +549,14 @@ int job_check_mpi(const struct job *job, struct err *err)
 {
     const struct scenario *s = &job->scenario;
     const char *why =
-        s->allreduce.channels > 0
-            ? "several rings side by side are for predictions; ranks on CPUs run one: use --set "
-              "allreduce.channels=1"
+        s->allreduce.channels > 0 ? "several rings side by side are for predictions; ranks on CPUs "
+                                    "run one: use --set allreduce.channels=1"
         : s->allreduce.algorithm == ALGORITHM_TORUS2D &&
                 s->allreduce.column_algorithm == COLUMN_NCCL
             ? "NCCL in columns is a model, for predictions; ranks on CPUs exchange over MPI: use "
               "--set allreduce.column_algorithm=ring"
-        : s->allreduce.ctas > 0
-            ? "allreduce.ctas limits NCCL, on GPUs; ranks on CPUs exchange over MPI: use --set "
-              "allreduce.ctas=null"
+        : s->allreduce.ctas > 0 ? "allreduce.ctas limits NCCL, on GPUs; ranks on CPUs exchange "
+                                  "over MPI: use --set allreduce.ctas=null"
         : s->allreduce.algorithm == ALGORITHM_NCCL
             ? "algorithm nccl is a model of NCCL, for predictions; ranks on CPUs exchange over "
               "MPI: use --set allreduce.algorithm=torus2d"
@@ -611,11 +609,10 @@ static const char *part_fault(const struct job *job, bool gpu, const char **why)
            : !model_is_general(job->model) || model_reads_pictures(job->model)
                ? "ranks on CPUs train parts of transformers alone that read tokens"
            : s->parallel.sequence && job->platform->device.merges.exchanges
-               ? "ranks on CPUs exchange blocks of positions whole, not beside products: use "
-                 "--set parallel.sequence=false"
-           : !reads_alone(job->part)
-               ? "ranks on CPUs share layers behind norms that nothing else reads: use --set "
-                 "model.norm=layer"
+               ? "ranks on CPUs exchange blocks of positions whole, not beside products: use --set "
+                 "parallel.sequence=false"
+           : !reads_alone(job->part) ? "ranks on CPUs share layers behind norms that nothing else "
+                                       "reads: use --set model.norm=layer"
            : s->model.gradients != DTYPE_FP32
                ? "ranks on CPUs sum the gradients of parts of a network in fp32: use --set "
                  "model.precision.gradients=fp32"
@@ -639,11 +636,10 @@ int job_check_network(const struct job *job, bool gpu, struct err *err)
 {
     if (!gpu || !model_needs_cpu(job->model))
         return model_check_training(job->model, job->scenario.model.network, err);
-    return job_blame(
-        job, "model.network", 69, err,
-        "CPUs alone train %s: GPUs train convolutional networks without groups, gates, "
-        "ReLU6 and sums without a ReLU behind them; use --device cpu",
-        job->scenario.model.network);
+    return job_blame(job, "model.network", 69, err,
+                     "CPUs alone train %s: GPUs train convolutional networks without groups, "
+                     "gates, ReLU6 and sums without a ReLU behind them; use --device cpu",
+                     job->scenario.model.network);
 }
 
 int job_check_device(const struct job *job, bool gpu, struct err *err)

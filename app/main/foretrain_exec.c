@@ -26,9 +26,8 @@ static void wait_politely(char **argv)
 
 static void give_up(int number)
 {
-    static const char text[] =
-        "foretrain-exec: not all ranks have started: one was stopped, or a host does not answer; "
-        "a larger --timeout waits longer\n";
+    static const char text[] = "foretrain-exec: not all ranks have started: one was stopped, or a "
+                               "host does not answer; a larger --timeout waits longer\n";
     _exit(write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 74 : 71);
 }
 

@@ -78,10 +78,9 @@ static int read_platform(struct order *order, struct err *err)
 {
     bool predicts = order->count > order->measures;
     if (order->measures && !launch_has_mpi)
-        return err_add_code(
-            err, 69,
-            "back end exec: ranks exchange over MPI, without which this foretrain was "
-            "built (libopenmpi-dev)");
+        return err_add_code(err, 69,
+                            "back end exec: ranks exchange over MPI, without which this foretrain "
+                            "was built (libopenmpi-dev)");
     if (!order->request->platform && predicts)
         return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
     if (!order->request->platform)
@@ -103,13 +102,13 @@ static int read_order(struct order *order, struct err *err)
     if (request->software && !(order->software = software_read(NULL, request->software, err)))
         return -1;
     if (order->measures && nccl)
-        return err_add_code(err, 64,
-                            "algorithm nccl is a model of NCCL and cannot be measured "
-                            "here; use ring or another");
+        return err_add_code(
+            err, 64,
+            "algorithm nccl is a model of NCCL and cannot be measured here; use ring or another");
     if (order->measures && request->exchange.channels)
-        return err_add_code(err, 69,
-                            "several rings side by side are for predictions; ranks on CPUs run "
-                            "one: --channels=1");
+        return err_add_code(
+            err, 69,
+            "several rings side by side are for predictions; ranks on CPUs run one: --channels=1");
     if (!order->measures && request->exchange.gradients)
         return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
     if (order->measures &&

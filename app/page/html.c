@@ -78,9 +78,8 @@ void html_answer(struct page *page, const char *title, const char *sentence)
 {
     html_add(&page->body, "<h1>%s</h1>\n", title);
     html_paragraph(page, "answer", sentence);
-    html_add(&page->body,
-             "<noscript><p class=\"small\">Pictures need JavaScript; the text and tables "
-             "below do not.</p></noscript>\n");
+    html_add(&page->body, "<noscript><p class=\"small\">Pictures need JavaScript; the text and "
+                          "tables below do not.</p></noscript>\n");
 }
 
 void html_section(struct page *page, const char *heading)
@@ -194,8 +193,8 @@ void html_figures(struct page *page, const struct json *object, const char *colu
     AUTORELEASE(columns) struct columns shown = columns_of(columns, row);
     const struct columns_item *end = shown.item + shown.count;
     begin_table(out, "figures", "The answer, from and to: its 90 % interval");
-    html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th>"
-                  "<th scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
+    html_add(out, "<th scope=\"col\">quantity</th><th scope=\"col\">value</th><th "
+                  "scope=\"col\">from</th><th scope=\"col\">to</th></tr></thead>\n<tbody>\n");
     for (const struct columns_item *c = shown.item; c < end; c++) {
         if (c->end)
             continue;

@@ -198,11 +198,9 @@ COLUMNS(count_columns, NULL, struct search)
     COLUMN("simulated", tally.simulated, .help = "plans that were simulated, too");
     COLUMN("beyond", tally.beyond,
            .help = "plans with a batch that no published run converged with");
-    COLUMN(
-        "fixed_batch", images, .zero = true,
-        .help =
-            "images or samples a step of all plans, since no run says which batch converges; null: "
-            "batches were searched");
+    COLUMN("fixed_batch", images, .zero = true,
+           .help = "images or samples a step of all plans, since no run says which batch "
+                   "converges; null: batches were searched");
 }
 
 COLUMNS(plan_columns, "plan/2", struct shown)
@@ -506,9 +504,8 @@ static struct json *swings_of(const struct json *all)
 
 static const char mesh_words[] =
     "tensor, context, expert, pipeline, chunks, micro_batch: micro, sharding, recompute, step_s~, "
-    "mfu, "
-    "tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, exposed_data_s: "
-    "data, difference";
+    "mfu, tokens_per_s_per_device: tokens/s each, bubble_s, exposed_tensor_s: tensor, "
+    "exposed_data_s: data, difference";
 static const char mesh_title[] =
     "The best meshes of these nodes; difference: what is longer than in the best";
 static const char front_title[] = "Best, next best and the front of time, cost and energy";
@@ -546,11 +543,11 @@ static char *page_mesh_words(const struct json *meshes)
 static char *swing_words(const struct json *all)
 {
     const char *unit = html_word(all, "price_unit");
-    return base_format("input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, "
-                       "high_time_s: high: time, high_price: %s, low_keeps: low: in limits, "
-                       "high_keeps: high: in limits, low_best: low: the best is, high_best: high: "
-                       "the best is",
-                       unit, unit);
+    return base_format(
+        "input: uncertain input, range: ends, low_time_s: low: time, low_price: %s, high_time_s: "
+        "high: time, high_price: %s, low_keeps: low: in limits, high_keeps: high: in limits, "
+        "low_best: low: the best is, high_best: high: the best is",
+        unit, unit);
 }
 
 static void print_table(struct text *out, const char *title, const char *words,
@@ -715,10 +712,9 @@ static const struct option options[] = {
               "What ranks have a shard of, 0 for nothing (default: 0..3)"),
     ROW_GIVEN("recompute", DECISION_RECOMPUTE, "WORDS",
               "What is computed again (default: none,selective,full)"),
-    OPTION_ROW(
-        "prices", 0, OPTION_TEXTS, AT(prices), "[PLATFORM=]NAME", NULL,
-        "A name in prices/ or a file, of all platforms or of one: the plan is by cost; may be "
-        "repeated (default: by device-hours)"),
+    OPTION_ROW("prices", 0, OPTION_TEXTS, AT(prices), "[PLATFORM=]NAME", NULL,
+               "A name in prices/ or a file, of all platforms or of one: the plan is by cost; may "
+               "be repeated (default: by device-hours)"),
     ROW_SET(AT(predict.set)),
     OPTION_ROW("backend", 'b', OPTION_WORD, AT(predict.backend), NULL, backend_words,
                "Closed form alone (default: closed form, then the simulator for the best plans)"),

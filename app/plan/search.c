@@ -669,10 +669,10 @@ static int take_mesh(struct search *search, const struct job *job, struct err *e
     for (int i = DECISION_TENSOR; i < DECISION_COUNT; i++)
         asked = search->given[i] ? decision_keys[i] : asked;
     if (!meshes_wanted(job, asked))
-        return asked ? err_add_code(err, 64,
-                                    "%s is not searched: only built-in transformers have meshes, "
-                                    "not %s",
-                                    asked, s->model.network)
+        return asked ? err_add_code(
+                           err, 64,
+                           "%s is not searched: only built-in transformers have meshes, not %s",
+                           asked, s->model.network)
                      : 0;
     if (search->given[DECISION_BATCH])
         return err_add_code(err, 64,
@@ -842,11 +842,10 @@ static int check_priced(const struct search *search, struct err *err)
         const struct price_file *own = tariffs_find(&search->tariffs, platform->item[i], NULL);
         const char *currency = own ? own->low.currency : NULL;
         if (!currency)
-            return err_add_code(
-                err, 64,
-                "--prices has no price of %s; for one platform alone it is given as "
-                "--prices %s=FILE",
-                platform->item[i], platform->item[i]);
+            return err_add_code(err, 64,
+                                "--prices has no price of %s; for one platform alone it is given "
+                                "as --prices %s=FILE",
+                                platform->item[i], platform->item[i]);
         if (strcmp(currency, search->currency) != 0)
             return err_add_code(err, 64, "--prices are in %s and %s, which cannot be compared",
                                 search->currency, currency);

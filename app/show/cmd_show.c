@@ -355,11 +355,10 @@ COLUMNS(convergence_columns, "convergence/2", struct answer)
 static void print_formula(struct text *out, const struct convergence_fit *fit, bool own)
 {
     if (!own)
-        text_add(
-            out,
-            "\nepochs: mean of runs of resnet50 on imagenet; 90 %% lie between from and to.  A "
-            "run ends at an\nevaluation: predictions add %g evaluations in the mean.",
-            CONVERGENCE_EXTRA);
+        text_add(out,
+                 "\nepochs: mean of runs of resnet50 on imagenet; 90 %% lie between from and to.  "
+                 "A run ends at an\nevaluation: predictions add %g evaluations in the mean.",
+                 CONVERGENCE_EXTRA);
     text_add(out,
              "\nformula: %.3g (1 + batch / %.3g), fitted to the points%s; one that is left out is "
              "missed by %.1f %% in the\nmedian, %.1f %% at most, %.1f %% root mean square.\n",

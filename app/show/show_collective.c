@@ -186,11 +186,11 @@ static void show_holdings(struct text *out, const struct collective *c, const st
                   : i % c->elements == rank ? UINT64_MAX >> (64 - c->ranks)
                                             : 0;
     }
-    text_add(out,
-             "a letter for each block of a rank: %s\nat first (in front: the first rank of the "
-             "line)\n",
-             gathers ? "# it has it, - it does not"
-                     : ". its own, 2 ... 9, A for 10, B for 11 ... the sum of so many, # of all");
+    text_add(
+        out,
+        "a letter for each block of a rank: %s\nat first (in front: the first rank of the line)\n",
+        gathers ? "# it has it, - it does not"
+                : ". its own, 2 ... 9, A for 10, B for 11 ... the sum of so many, # of all");
     draw(out, c, held);
     int32_t rounds = collective_rounds(c);
     for (int32_t round = 0; round < rounds; round++) {
@@ -304,14 +304,13 @@ static int show_motion(const char *path, const struct collective *c, int32_t gro
     struct page page = {.script = motion_js};
     struct json *data = json_new_object();
     AUTOFREE char *title = base_format("%s of %d ranks, round by round", names[c->op], c->ranks);
-    AUTOFREE char *words = base_format(
-        "Each box is a rank, each cell in it a block of its vector: %s. Orange blocks are on "
-        "their way.%s",
-        c->op == COLLECTIVE_ALL_GATHER
-            ? "green once the rank has it"
-            : "faint at first, stronger with every rank whose values are added, green when it is "
-              "the sum of all",
-        uses[c->op]);
+    AUTOFREE char *words = base_format("Each box is a rank, each cell in it a block of its vector: "
+                                       "%s. Orange blocks are on their way.%s",
+                                       c->op == COLLECTIVE_ALL_GATHER
+                                           ? "green once the rank has it"
+                                           : "faint at first, stronger with every rank whose "
+                                             "values are added, green when it is the sum of all",
+                                       uses[c->op]);
     html_answer(&page, title, words);
     html_add(&page.body, "<div id=\"motion\"></div>\n");
     html_section(&page, "What each rank holds after every round");

@@ -390,11 +390,9 @@ static const struct option table[] = {
     ROW_THREADS(AT(machine.compute.threads)),
     ROW_REPEATS(AT(machine.repeats)),
     OPTION_ROW("limit", 0, OPTION_INTEGER, AT(machine.limit), "MS", NULL,
-               "Fewer repeats, 4 at least, where they would take "
-               "longer together"),
+               "Fewer repeats, 4 at least, where they would take longer together"),
     OPTION_ROW("most", 0, OPTION_INTEGER, AT(machine.most), "MS", NULL,
-               "Leave out batches, but not the first, that "
-               "would end later"),
+               "Leave out batches, but not the first, that would end later"),
     ROW_DEVICE(AT(machine.compute.device)),
     ROW_DTYPE(AT(machine.dtype)),
     ROW_LAST};

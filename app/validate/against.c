@@ -191,8 +191,7 @@ int against_score(const char *path, bool json, struct text *out, struct err *err
             columns_print(out,
                           "scored, unscored, median_error, p90_error: 90th percentile, "
                           "median_signed_error: with sign, inside: inside 90 %, inside_share: "
-                          "share, median_width: width, "
-                          "interval_score",
+                          "share, median_width: width, interval_score",
                           all);
         }
     }

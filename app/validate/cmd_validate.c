@@ -617,11 +617,10 @@ static int check_schedule(const struct trial *trial, struct err *err)
     if (failed)
         return -1;
     return same ? 0
-                : err_add_code(
-                      err, 65,
-                      "%d ranks on this one machine run another schedule than the one predicted "
-                      "for %d nodes: predict for 1 node (--set cluster.nodes=1)",
-                      trial->ranks, trial->task.point.nodes);
+                : err_add_code(err, 65,
+                               "%d ranks on this one machine run another schedule than the one "
+                               "predicted for %d nodes: predict for 1 node (--set cluster.nodes=1)",
+                               trial->ranks, trial->task.point.nodes);
 }
 
 static int count_steps(const struct trial *trial, int32_t *steps, struct err *err)
@@ -646,8 +645,8 @@ static int measure(struct trial *trial, struct err *err)
     if (measure_in_lab() && trial->request.compute.device != DEVICE_REPLAY &&
         !strcmp(trial->job.platform->device.name, "ideal"))
         fprintf(stderr,
-                "the device of %s computes in no time, and these ranks do not: --device "
-                "replay takes the time that is predicted\n",
+                "the device of %s computes in no time, and these ranks do not: --device replay "
+                "takes the time that is predicted\n",
                 trial->platform);
     return count_steps(trial, &run.steps, err) ||
            validate_measure(&run, &trial->measured, &trial->notes, err);

@@ -345,11 +345,10 @@ struct floor floor_iteration(const struct run *run, const struct schedule *sched
 
 static int refuse(struct err *err, const char *subject, double seconds, const struct floor *floor)
 {
-    return err_add_code(err, EXIT_INTERNAL,
-                        "result refused: %s took %.9g s, %.3g %% less than its floor of %.9g s "
-                        "(%s)",
-                        subject, seconds, 100 * (1 - seconds / floor->seconds), floor->seconds,
-                        floor->what);
+    return err_add_code(
+        err, EXIT_INTERNAL,
+        "result refused: %s took %.9g s, %.3g %% less than its floor of %.9g s (%s)", subject,
+        seconds, 100 * (1 - seconds / floor->seconds), floor->seconds, floor->what);
 }
 
 /* @seconds are the difference of two rounded times of day up to @clock.  NaN is below, too. */

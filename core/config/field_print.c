@@ -339,8 +339,8 @@ static struct json *schema_object(const struct field_table *table, const char *p
 
 static struct json *schema_extending(const struct field_table *table, struct form form)
 {
-    struct json *path = constant("{\"type\": \"string\", \"description\": "
-                                 "\"another file, whose keys this one replaces\"}");
+    struct json *path = constant(
+        "{\"type\": \"string\", \"description\": \"another file, whose keys this one replaces\"}");
     struct json *properties = schema_properties(table, "", (struct form){false, form.unknowns});
     json_put(properties, "extends", path);
     return mapping_of(properties);
@@ -348,15 +348,13 @@ static struct json *schema_extending(const struct field_table *table, struct for
 
 /* core/config/unknown.h in the words of a schema. */
 static const char schema_unknown[] =
-    "{\"description\": \"what is known of an input that nobody knows\", \"anyOf\": ["
-    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
-    "{\"low\": {}, \"high\": {}, \"source\": {}, \"kind\": {}}, \"required\": [\"low\", "
-    "\"high\"]}, "
-    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
-    "{\"one_of\": {\"type\": \"array\", \"minItems\": 2}, \"source\": {}, \"kind\": {}}, "
-    "\"required\": [\"one_of\"]}, "
-    "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": "
-    "{\"value\": {}, \"spread\": {}}, \"required\": [\"value\", \"spread\"]}]}";
+    "{\"description\": \"what is known of an input that nobody knows\", \"anyOf\": [{\"type\": "
+    "\"object\", \"additionalProperties\": false, \"properties\": {\"low\": {}, \"high\": {}, "
+    "\"source\": {}, \"kind\": {}}, \"required\": [\"low\", \"high\"]}, {\"type\": \"object\", "
+    "\"additionalProperties\": false, \"properties\": {\"one_of\": {\"type\": \"array\", "
+    "\"minItems\": 2}, \"source\": {}, \"kind\": {}}, \"required\": [\"one_of\"]}, {\"type\": "
+    "\"object\", \"additionalProperties\": false, \"properties\": {\"value\": {}, \"spread\": {}}, "
+    "\"required\": [\"value\", \"spread\"]}]}";
 
 void field_schema(struct text *out, const struct field_table *table, bool unknowns)
 {

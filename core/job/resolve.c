@@ -290,8 +290,8 @@ static void refuse_grid(struct question *q, int32_t devices)
               (long long)(columns * rows), fits.columns, fits.rows);
     else
         blame(q, ranks_code(q), grid_key(q),
-              "grid %lld x %lld has %lld places but there are %d devices; "
-              "{columns: %d, rows: %d} would fit",
+              "grid %lld x %lld has %lld places but there are %d devices; {columns: %d, rows: %d} "
+              "would fit",
               (long long)columns, (long long)rows, (long long)(columns * rows), devices,
               fits.columns, fits.rows);
 }
@@ -472,8 +472,8 @@ static void refuse_uneven(struct question *q, const char *key, int64_t batch, in
               (long long)above);
     else
         blame(q, ranks_code(q), key,
-              "%lld %s cannot be divided evenly among %lld devices%s; round: down beside it "
-              "trains %lld, round: up %lld",
+              "%lld %s cannot be divided evenly among %lld devices%s; round: down beside it trains "
+              "%lld, round: up %lld",
               (long long)batch, model_inputs(q->model, batch), (long long)devices, in ? in : "",
               (long long)below, (long long)above);
 }
@@ -521,17 +521,16 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
               (long long)batch, model_inputs(q->model, batch), (long long)micro);
     else if (phase_micro_batch(s, batch) * most < batch)
         blame(q, EXIT_DATA, key,
-              "%lld %s per device in parts of %lld are more than %lld parts, of %lld layers "
-              "each; use parts of at least %lld",
+              "%lld %s per device in parts of %lld are more than %lld parts, of %lld layers each; "
+              "use parts of at least %lld",
               (long long)batch, model_inputs(q->model, batch),
               (long long)phase_micro_batch(s, batch), (long long)most, (long long)layers,
               (long long)((batch - 1) / most + 1));
     else if (s->parallel.chunks > 1 && batch / phase_micro_batch(s, batch) % s->parallel.pipeline)
-        blame(
-            q, EXIT_DATA, "parallel.chunks",
-            "%lld micro-batches are no multiple of the %lld stages, which take turns with so many "
-            "of a chunk; without chunks any number can be",
-            (long long)(batch / phase_micro_batch(s, batch)), (long long)s->parallel.pipeline);
+        blame(q, EXIT_DATA, "parallel.chunks",
+              "%lld micro-batches are no multiple of the %lld stages, which take turns with so "
+              "many of a chunk; without chunks any number can be",
+              (long long)(batch / phase_micro_batch(s, batch)), (long long)s->parallel.pipeline);
 }
 
 /* What is done every so many epochs is done between two steps. */
@@ -572,8 +571,8 @@ static void check_target(struct question *q, int64_t devices)
             base_format("training.phases.%d.%s", i, given ? "global_batch" : "batch_per_device");
         if (convergence_is_outside(&curve, phase->global_batch))
             blame(q, ranks_code(q), key,
-                  "%lld images a step are outside of what the recipe knows, %lld to %lld; to go "
-                  "on by E0 (1 + B / Bc): training.extrapolate: true",
+                  "%lld images a step are outside of what the recipe knows, %lld to %lld; to go on "
+                  "by E0 (1 + B / Bc): training.extrapolate: true",
                   (long long)phase->global_batch, (long long)curve.point[0].batch,
                   (long long)curve.point[curve.count - 1].batch);
     }

@@ -147,11 +147,10 @@ static int check_cluster(const struct platform *platform, int32_t nodes, int32_t
         return err_add(err, "a node of platform %s has only %d device%s, not %d", platform->name,
                        devices, base_plural(devices), devices_per_node);
     if (nodes > platform->nodes)
-        return err_add(err,
-                       "platform %s has only %lld node%s, not %d; what if it had: --set "
-                       "platform.nodes=%d",
-                       platform->name, (long long)platform->nodes, base_plural(platform->nodes),
-                       nodes, nodes);
+        return err_add(
+            err,
+            "platform %s has only %lld node%s, not %d; what if it had: --set platform.nodes=%d",
+            platform->name, (long long)platform->nodes, base_plural(platform->nodes), nodes, nodes);
     int64_t links = count_links(platform, nodes);
     if (links > LINK_LIMIT)
         return err_add(err, "%d nodes of platform %s have %lld links; at most %d are supported",

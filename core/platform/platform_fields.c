@@ -125,9 +125,9 @@ static const struct field platform_rows[] = {
         "the nodes of a job: the first ones, or a random sample in random order",
         .kind = FIELD_WORD, .words = placement_names),
     SEED("network.placement_seed", placement_seed, "of the random sample"),
-    QUANTITY("network.mtbf", platform, network_mtbf, OPTIONAL, UNIT_SECONDS, 1, 1e12,
-             "mean time between failures of what all nodes share, which end any job of several "
-             "nodes"),
+    QUANTITY(
+        "network.mtbf", platform, network_mtbf, OPTIONAL, UNIT_SECONDS, 1, 1e12,
+        "mean time between failures of what all nodes share, which end any job of several nodes"),
     QUANTITY("transport.inside", platform, transport.inside, OPTIONAL, UNIT_SECONDS, 0, 1,
              "what software adds to every message inside a node"),
     QUANTITY("transport.between", platform, transport.between, OPTIONAL, UNIT_SECONDS, 0, 1,
@@ -146,11 +146,10 @@ static const struct field platform_rows[] = {
         .kind = FIELD_WORD, .words = nccl_intra_names),
     COUNTED("nccl.channels", platform, nccl.channels, OPTIONAL, 64,
             "rings or trees that NCCL runs side by side"),
-    QUANTITY(
-        "nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL, UNIT_BYTES_PER_SECOND, 1,
-        1e15,
-        "of all of NCCL's rings inside a node together, where they reach less than the links of a "
-        "device, which count when not given"),
+    QUANTITY("nccl.intra_bandwidth", platform, nccl.intra_bandwidth, OPTIONAL,
+             UNIT_BYTES_PER_SECOND, 1, 1e15,
+             "of all of NCCL's rings inside a node together, where they reach less than the links "
+             "of a device, which count when not given"),
     ROW("nccl.sharp", platform, nccl.sharp, OPTIONAL, "whether the network's switches can reduce",
         .kind = FIELD_BOOLEAN),
     ROW("nccl.version", platform, nccl.version, OPTIONAL,
@@ -182,10 +181,9 @@ static const struct field device_rows[] = {
     QUANTITY("sustained", device, sustained, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
              "the part of the peak that its best matrix product reaches for a second: the ceiling "
              "under software that knows kinds of kernels"),
-    QUANTITY(
-        "sustained_fp8", device, sustained_fp8, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
-        "the part of peak.fp8 and peak.fp4 that the best product on fp8 reaches; sustained when "
-        "not given"),
+    QUANTITY("sustained_fp8", device, sustained_fp8, OPTIONAL, UNIT_FRACTION, 1e-3, 1,
+             "the part of peak.fp8 and peak.fp4 that the best product on fp8 reaches; sustained "
+             "when not given"),
     QUANTITY("memory_bandwidth", device, memory_bandwidth, REQUIRED, UNIT_BYTES_PER_SECOND, 1, 1e18,
              "of the device's own memory"),
     QUANTITY("memory", device, memory, REQUIRED, UNIT_BYTES, 1, 1e15, "of the device"),
@@ -213,10 +211,9 @@ static const struct field device_rows[] = {
              "coefficient of variation of its step time, where noise.compute_cv does not say one"),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
-    COUNTED(
-        "multiprocessors", device, multiprocessors, OPTIONAL, 1e5,
-        "of the device, all of which a matrix product of many tiles keeps busy; without it small "
-        "products are as fast as large ones"),
+    COUNTED("multiprocessors", device, multiprocessors, OPTIONAL, 1e5,
+            "of the device, all of which a matrix product of many tiles keeps busy; without it "
+            "small products are as fast as large ones"),
     ROW("pcie", device, pcie, OPTIONAL,
         "generation of its PCI Express slot of 16 lanes, for 'foretrain new platform'",
         .kind = FIELD_INTEGER, .minimum = 3, .maximum = 7),
@@ -227,12 +224,11 @@ static const struct field device_rows[] = {
         "whether each device of a node has a link to each other one, instead of to switches",
         .kind = FIELD_BOOLEAN),
     QUANTITY("links.bandwidth", device, links.bandwidth, OPTIONAL, UNIT_BYTES_PER_SECOND, 1, 1e15,
-             "of a device to all others together, one way (data sheets of NVLink count both); in "
-             "a mesh to one of them"),
+             "of a device to all others together, one way (data sheets of NVLink count both); in a "
+             "mesh to one of them"),
     ROW("fusion", device, fusion, OPTIONAL,
         "which operations the software merges into one kernel; when not given as of the devices "
-        "with "
-        "runs: mainloop from compute capability 90 on, else stats",
+        "with runs: mainloop from compute capability 90 on, else stats",
         .kind = FIELD_WORD, .words = fusion_names),
     ROW("profiles", device, profiles, OPTIONAL,
         "what the classes were fitted to: a step of such a network and batch is as uncertain as "

@@ -16,8 +16,7 @@ static const struct field price_rows[] = {
     TEXT("description", description, "", "one line for people"),
     TEXT("date", date, NULL, "as of which the numbers hold: 2026-03-31"),
     ROW("for", devices, "",
-        "devices that the numbers are of, as in foretrain list devices; others "
-        "are warned of",
+        "devices that the numbers are of, as in foretrain list devices; others are warned of",
         .kind = FIELD_TEXTS),
     TEXT("currency", currency, "", "of the prices: USD"),
     NUMBER("price.node_hour", node_hour, UNIT_NONE, 0, 1e9, "of a node for an hour"),

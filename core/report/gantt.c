@@ -189,8 +189,7 @@ void gantt_print(struct text *out, const struct report_exchanges *list, int32_t 
         print_buckets(out, &line, label, bucket, bucket);
     }
     text_add(out,
-             "\n  f forward and loss, b backward, o optimizer, i input, ~ alike "
-             "micro-batches\n"
+             "\n  f forward and loss, b backward, o optimizer, i input, ~ alike micro-batches\n"
              "  r reduce-scatter, a all-reduce, g all-gather; capitals: nothing hides it\n"
              "  . ready, waits for the buckets above; a letter is %s, and covers what is shorter\n",
              unit_text(UNIT_SECONDS, 1 / line.second));

@@ -25,10 +25,10 @@ static int check_number(const char *name, double value, double slack, struct err
 {
     if (isfinite(value) && value >= -slack)
         return 0;
-    return err_add_code(err, 70,
-                        "the prediction's %s came out as %g: please report this job as a fault of "
-                        "foretrain",
-                        name, value);
+    return err_add_code(
+        err, 70,
+        "the prediction's %s came out as %g: please report this job as a fault of foretrain", name,
+        value);
 }
 
 static int check_interval(const char *name, struct interval likely, struct err *err)
@@ -147,8 +147,8 @@ COLUMNS(memory_columns, NULL, struct result)
     COLUMN("total_bytes", memory_total,
            .help = "together, without libraries' code and buffers of communication");
     COLUMN("first_stage_bytes", memory.first,
-           .help = "together, of a device of the first stage; total_bytes is of that which needs "
-                   "most");
+           .help =
+               "together, of a device of the first stage; total_bytes is of that which needs most");
     COLUMN("device_bytes", device_memory, .help = "memory of the device");
     COLUMN("fits", fits, .null = true,
            .help = "the probability that the device has enough, by the spread of the software");
@@ -181,12 +181,10 @@ SHARED_COLUMNS(result_columns, "result/2", struct shown)
            .help = "of samples without padding, where the input is no picture");
     COLUMN("tokens_per_s_per_device", tokens_each, .absent = true,
            .help = "tokens_per_s over devices");
-    COLUMN(
-        "mfu", result.use, .absent = true,
-        .help =
-            "FLOP of forward and backward, with the products of full attention inside of windows "
-            "and documents, over the peak of the devices in the format of each product, where the "
-            "input is no picture; what is computed again does not count");
+    COLUMN("mfu", result.use, .absent = true,
+           .help = "FLOP of forward and backward, with the products of full attention inside of "
+                   "windows and documents, over the peak of the devices in the format of each "
+                   "product, where the input is no picture; what is computed again does not count");
     COLUMN("mfu_causal", result.use_causal, .absent = true,
            .help = "mfu with half of the products of attention");
     COLUMN_OBJECT("memory", result, &memory_columns);

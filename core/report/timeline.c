@@ -81,9 +81,9 @@ static void put_collective_args(FILE *file, struct grid grid, const struct step 
     int64_t bytes = step->collective.bytes, block = (bytes + size - 1) / size;
     fprintf(file,
             ", \"Collective name\": \"%s\", \"In msg nelems\": %" PRId64
-            ", \"Out msg nelems\": %" PRId64 ", \"Group size\": %d, \"dtype\": \"Byte\", "
-            "\"In split size\": \"[]\", \"Out split size\": \"[]\", "
-            "\"Process Group Name\": \"%s\", ",
+            ", \"Out msg nelems\": %" PRId64
+            ", \"Group size\": %d, \"dtype\": \"Byte\", \"In split size\": \"[]\", \"Out split "
+            "size\": \"[]\", \"Process Group Name\": \"%s\", ",
             nccl_name(op), op == COLLECTIVE_ALL_GATHER ? block : bytes,
             op == COLLECTIVE_REDUCE_SCATTER ? block : bytes, size,
             axis_names[step->collective.axis]);
@@ -124,9 +124,8 @@ static void put_event(FILE *file, const struct schedule *schedule, const struct 
             step->kind == STEP_INPUT ? "gpu_memcpy" : "kernel");
     put_event_name(file, step);
     fprintf(file,
-            "\", \"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {"
-            "\"device\": %d, \"stream\": %d, \"correlation\": %" PRId64 ", \"step id\": %d, "
-            "\"iteration\": %d",
+            "\", \"pid\": %d, \"tid\": %d, \"ts\": %.6f, \"dur\": %.6f, \"args\": {\"device\": %d, "
+            "\"stream\": %d, \"correlation\": %" PRId64 ", \"step id\": %d, \"iteration\": %d",
             process_of(view, span->rank), step->lane, span->begin * 1e6,
             (span->end - span->begin) * 1e6, process_of(view, span->rank), step->lane, correlation,
             span->step, span->iteration);
@@ -143,10 +142,9 @@ static void put_event(FILE *file, const struct schedule *schedule, const struct 
 static void put_thread(FILE *file, int32_t process, int32_t thread, const char *name)
 {
     fprintf(file,
-            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, "
-            "\"args\": {\"name\": \"%s\"}}"
-            ",\n{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %d, \"tid\": %d, "
-            "\"args\": {\"sort_index\": %d}}",
+            ",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %d, \"tid\": %d, \"args\": "
+            "{\"name\": \"%s\"}},\n{\"ph\": \"M\", \"name\": \"thread_sort_index\", \"pid\": %d, "
+            "\"tid\": %d, \"args\": {\"sort_index\": %d}}",
             process, thread, name, process, thread, thread);
 }
 
@@ -155,8 +153,8 @@ static void put_process(FILE *file, const struct schedule *schedule, const struc
 {
     int32_t process = process_of(view, rank);
     fprintf(file,
-            ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
-            "\"args\": {\"name\": \"%srank %d\"}}",
+            ",\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, \"args\": {\"name\": "
+            "\"%srank %d\"}}",
             process, view->prefix, rank);
     for (int32_t lane = 0; lane < LANE_COUNT; lane++)
         if (schedule_lane(schedule, lane))
@@ -167,11 +165,11 @@ static void put_process(FILE *file, const struct schedule *schedule, const struc
 static void put_arrow_end(FILE *file, const struct schedule *schedule, const struct view *view,
                           const struct span *span, const char *end, double time, int64_t id)
 {
-    fprintf(file,
-            ",\n{\"ph\": \"%s\", \"id\": %" PRId64
-            ", \"cat\": \"dependency\", \"name\": \"bucket\", "
-            "\"pid\": %d, \"tid\": %d, \"ts\": %.6f}",
-            end, id, process_of(view, span->rank), schedule->step[span->step].lane, time * 1e6);
+    fprintf(
+        file,
+        ",\n{\"ph\": \"%s\", \"id\": %" PRId64
+        ", \"cat\": \"dependency\", \"name\": \"bucket\", \"pid\": %d, \"tid\": %d, \"ts\": %.6f}",
+        end, id, process_of(view, span->rank), schedule->step[span->step].lane, time * 1e6);
 }
 
 /* From what a bucket waits for to its collectives, and on to what waits for them, in the spans of
@@ -251,14 +249,15 @@ int timeline_write_kineto(FILE *file, const struct schedule *schedule, const str
     struct view view = {"", 1, 0, 0};
     AUTOFREE struct span *span = timeline_sort(trace);
     /* HTA looks for the rank line by line with the pattern "rank":\s+(\d+). */
-    fprintf(file,
-            "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\n\"backend\": \"nccl\",\n"
-            "\"rank\": %d,\n\"world_size\": %d\n},\n\"displayTimeUnit\": \"ms\",\n"
-            "\"foretrain\": {\"backend\": \"%s\", \"grain\": \"%s\", "
-            "\"schedule_hash\": \"%016" PRIx64 "\"},\n\"traceEvents\": [\n"
-            "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
-            trace->span_count > 0 ? span[0].rank : 0, trace->ranks, trace->backend, trace->grain,
-            trace->schedule_hash);
+    fprintf(
+        file,
+        "{\n\"schemaVersion\": 1,\n\"distributedInfo\": {\n\"backend\": \"nccl\",\n"
+        "\"rank\": %d,\n\"world_size\": %d\n},\n\"displayTimeUnit\": \"ms\",\n"
+        "\"foretrain\": {\"backend\": \"%s\", \"grain\": \"%s\", \"schedule_hash\": \"%016" PRIx64
+        "\"},\n\"traceEvents\": [\n"
+        "{\"ph\": \"M\", \"name\": \"foretrain\", \"pid\": 0, \"args\": {}}",
+        trace->span_count > 0 ? span[0].rank : 0, trace->ranks, trace->backend, trace->grain,
+        trace->schedule_hash);
     put_marks_and_events(file, schedule, &view, span, trace->span_count);
     fprintf(file, "\n]\n}\n");
     return 0;
@@ -388,10 +387,10 @@ static int check_directory(const char *path, const struct trace *trace, struct e
     AUTORELEASE(texts) struct texts names = file_list(path, is_of_a_rank);
     for (int32_t i = 0; i < names.count; i++)
         if (!has_rank_of(trace, names.item[i]))
-            return err_add_code(err, 73,
-                                "%s holds %s, of a rank that is not in this trace: name an empty "
-                                "directory",
-                                path, names.item[i]);
+            return err_add_code(
+                err, 73,
+                "%s holds %s, of a rank that is not in this trace: name an empty directory", path,
+                names.item[i]);
     return 0;
 }
 

@@ -97,12 +97,11 @@ static int refuse_other(const struct node *root, struct err *err)
                                         [OTHER_PRICES] = "--prices"};
     const char *file = root->origin.file;
     enum scenario_other other = scenario_other(root);
-    return other == OTHER_NONE
-               ? 0
-               : err_add(err,
-                         "%s: error: this is a %s file, not a job; 'foretrain check %s' checks "
-                         "it, and %s names it",
-                         file, scenario_other_names[other], file, named[other]);
+    return other == OTHER_NONE ? 0
+                               : err_add(err,
+                                         "%s: error: this is a %s file, not a job; 'foretrain "
+                                         "check %s' checks it, and %s names it",
+                                         file, scenario_other_names[other], file, named[other]);
 }
 
 /* Takes over @document, which may be NULL.  With @explained, append where each value comes from. */

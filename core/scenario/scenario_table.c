@@ -49,8 +49,8 @@ static const char *const cluster_placement_names[] = {"platform", "contiguous", 
 
 static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
-         "length of the phase in passes over the training data, more than 0; of the last "
-         "phase training.target may decide it"),
+         "length of the phase in passes over the training data, more than 0; of the last phase "
+         "training.target may decide it"),
     REAL("samples", samples, UNIT_AMOUNT, "", 0, 1e18,
          "length of the phase in samples, instead of epochs"),
     REAL("tokens", tokens, UNIT_AMOUNT, "", 0, 1e18,
@@ -67,8 +67,8 @@ static const struct field phase_rows[] = {
          "of a global_batch that the devices cannot share evenly: exact refuses it, down and up "
          "train the nearest one below or above that they can"),
     INTEGER("nodes", nodes, "", 1, 1e6,
-            "nodes that take part in a phase before the last one, when not all of cluster.nodes; "
-            "a grid keeps its columns; predictions only"),
+            "nodes that take part in a phase before the last one, when not all of cluster.nodes; a "
+            "grid keeps its columns; predictions only"),
 };
 static const struct field_table phase_table = FIELD_TABLE("phase", phase_rows, struct RECORD);
 #undef RECORD
@@ -205,8 +205,8 @@ static const struct field scenario_rows[] = {
     INTEGER("cluster.devices_per_node", cluster.devices_per_node, "", 1, SCENARIO_DEVICE_LIMIT,
             "devices used in each node; all of the platform's when not given"),
     TEXT("cluster.software", cluster.software, "",
-         "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels "
-         "are; when not given, as the device file says, or pytorch-flash for networks of few "
+         "name of a software profile, such as mlperf-v0.6, or path of one: how fast kernels are; "
+         "when not given, as the device file says, or pytorch-flash for networks of few "
          "convolutions on a GPU that nobody measured"),
     WORD("cluster.placement", cluster.placement, "platform", cluster_placement_names,
          "the nodes that a job gets of a larger cluster: neighbours, or any, as where users share "
@@ -219,8 +219,7 @@ static const struct field scenario_rows[] = {
          "says: kernels are in doubt by no more; predictions only"),
     ROW("training.dataset", training.dataset, "",
         "a known data set, or a mapping with its numbers of samples; not needed where the length "
-        "of "
-        "each phase is given in samples or tokens, all of which are then one epoch",
+        "of each phase is given in samples or tokens, all of which are then one epoch",
         .kind = FIELD_TEXT, .words = dataset_names),
     INTEGER("training.dataset.train_images", training.train_images, "", 1, 1e12,
             "samples in one epoch: images or sequences"),
@@ -312,8 +311,8 @@ static const struct field scenario_rows[] = {
          "added to variances"),
     WORD("training.batch_norm.statistics", training.batch_norm.statistics, "running",
          bn_statistics_names,
-         "what evaluation normalises with: moving averages, or the last batch; averaged over "
-         "all devices"),
+         "what evaluation normalises with: moving averages, or the last batch; averaged over all "
+         "devices"),
     REAL("training.loss_scale.initial", training.loss_scale.initial, UNIT_NONE, "1",
          SCENARIO_LOSS_SCALE_LEAST, SCENARIO_LOSS_SCALE_MOST,
          "factor of the loss in backward, so that small gradients survive 16 bits"),
@@ -367,20 +366,19 @@ static const struct field scenario_rows[] = {
          "of what stages have equally many: blocks of the network, the ends one fewer, or FLOP, of "
          "which the layers behind the blocks have some, too; greedy: each has blocks until it has "
          "more than its share of weights, as nanotron's"),
-    INTEGER("parallel.context", parallel.context, "", 1, 1024,
-            "devices that share each sequence: each has an equal part of its positions, of which "
-            "none has more to attend to; each batch is of so many devices together; predictions "
-            "only"),
+    INTEGER(
+        "parallel.context", parallel.context, "", 1, 1024,
+        "devices that share each sequence: each has an equal part of its positions, of which none "
+        "has more to attend to; each batch is of so many devices together; predictions only"),
     WORD("parallel.context_by", parallel.context_by, "ring", context_names,
          "how they get the keys and values of the whole sequence: ring passes them on beside "
          "attention, all-gather does before it"),
     INTEGER("parallel.expert", parallel.expert, "", 1, 1024,
             "devices that share the experts of a layer, of those that hold the same other weights; "
             "positions go to their experts and back, all to all; predictions only"),
-    INTEGER(
-        "parallel.expert_tensor", parallel.expert_tensor, "", 1, 1024,
-        "devices that share each expert: parallel.tensor when not given, or 1, with which those "
-        "of parallel.tensor are among those that share the experts of a layer"),
+    INTEGER("parallel.expert_tensor", parallel.expert_tensor, "", 1, 1024,
+            "devices that share each expert: parallel.tensor when not given, or 1, with which "
+            "those of parallel.tensor are among those that share the experts of a layer"),
     WORD("parallel.expert_by", parallel.expert_by, "copies", expert_names,
          "what a position sends: copies, one to each of its experts, sorted there and padded for "
          "fp8; slots, the same into equally many places of each; nodes, one to each node that has "
@@ -409,16 +407,16 @@ static const struct field scenario_rows[] = {
          "whether a bucket is exchanged while the backward pass still runs"),
     INTEGER("allreduce.ctas", allreduce.ctas, "", 1, 64,
             "most thread blocks (CTAs) that NCCL takes of a GPU while the backward pass computes "
-            "on it; its own choice when not given; train on GPUs only: what a limit costs or "
-            "saves is not predicted"),
+            "on it; its own choice when not given; train on GPUs only: what a limit costs or saves "
+            "is not predicted"),
     INTEGER("baseline.nodes", baseline.nodes, "1", 1, SCENARIO_DEVICE_LIMIT,
             "nodes of the run that scaling efficiency is relative to, batch per device as in the "
             "last phase"),
     INTEGER("baseline.devices_per_node", baseline.devices_per_node, "", 1, SCENARIO_DEVICE_LIMIT,
             "devices used in each node of the baseline; as in the cluster when not given"),
     REAL("noise.compute_cv", noise.compute_cv, UNIT_FRACTION, "", 0, 10,
-         "coefficient of variation of a device's compute time from step to step; when not given "
-         "as the software profile says, if there is one"),
+         "coefficient of variation of a device's compute time from step to step; when not given as "
+         "the software profile says, if there is one"),
     REAL("noise.straggler.fraction", noise.straggler_fraction, UNIT_FRACTION, "", 0, 1,
          "share of the devices that are slow"),
     REAL("noise.straggler.slowdown", noise.straggler_slowdown, UNIT_FRACTION, "", 0, 1000,

@@ -172,11 +172,9 @@ int model_check_training(const struct model *model, const char *name, struct err
                             : pictures ? picture_fault(model, i)
                                        : general_fault(model, i);
         if (fault)
-            return err_add_code(err, 69,
-                                "%s: layer '%s' (%s) %s: predictions know it, devices cannot "
-                                "train it",
-                                name, model->layer[i].name, layer_op_names[model->layer[i].op],
-                                fault);
+            return err_add_code(
+                err, 69, "%s: layer '%s' (%s) %s: predictions know it, devices cannot train it",
+                name, model->layer[i].name, layer_op_names[model->layer[i].op], fault);
     }
     return 0;
 }

@@ -80,19 +80,17 @@ static int read_shape(struct safetensors_tensor *tensor, const char *file, const
 {
     int64_t rank = json_count_items(shape);
     if (rank < 0 || rank > SAFETENSORS_RANK_LIMIT)
-        return err_add(err,
-                       "%s: tensor '%s': \"shape\" must be a list of at most %d sizes, as "
-                       "[64, 3, 7, 7]",
-                       file, tensor->name, SAFETENSORS_RANK_LIMIT);
+        return err_add(
+            err, "%s: tensor '%s': \"shape\" must be a list of at most %d sizes, as [64, 3, 7, 7]",
+            file, tensor->name, SAFETENSORS_RANK_LIMIT);
     tensor->rank = (int32_t)rank;
     tensor->elements = 1;
     for (int32_t i = 0; i < rank; i++) {
         int64_t *size = &tensor->shape[i];
         if (!json_as_integer(json_item(shape, i), size) || *size < 0)
-            return err_add(err,
-                           "%s: tensor '%s': size %d of \"shape\" is not a whole number of 0 or "
-                           "more",
-                           file, tensor->name, i + 1);
+            return err_add(
+                err, "%s: tensor '%s': size %d of \"shape\" is not a whole number of 0 or more",
+                file, tensor->name, i + 1);
         if (__builtin_mul_overflow(tensor->elements, *size, &tensor->elements))
             return err_add(err, "%s: tensor '%s': a shape of more elements than can be counted",
                            file, tensor->name);
@@ -144,10 +142,9 @@ static int read_tensor(struct safetensors_tensor *tensor, const char *file,
                        file, tensor->name);
     for (const char *key = NULL; (key = json_next_key(entry, key));)
         if (base_find_word(key, keys) < 0)
-            return err_add(err,
-                           "%s: tensor '%s' has a key that is none of dtype, shape and "
-                           "data_offsets",
-                           file, tensor->name);
+            return err_add(
+                err, "%s: tensor '%s' has a key that is none of dtype, shape and data_offsets",
+                file, tensor->name);
     if (read_type(tensor, file, json_as_text(json_get(entry, "dtype")), err) ||
         read_shape(tensor, file, json_get(entry, "shape"), err))
         return -1;

@@ -108,11 +108,10 @@ static int tokens_open(struct reader *reader, const struct dataset_spec *spec, e
     reader->count =
         (store->tokens - 1) / reader->sequence - (split == SPLIT_TRAIN && spec->augment);
     if (!failed && reader->count < 1)
-        failed = err_add(err,
-                         "%s: %" PRId64 " tokens are fewer than a sequence of %d and the token "
-                         "after it%s",
-                         path, store->tokens, reader->sequence,
-                         spec->augment ? ", twice where augmentation moves their begin" : "");
+        failed = err_add(
+            err, "%s: %" PRId64 " tokens are fewer than a sequence of %d and the token after it%s",
+            path, store->tokens, reader->sequence,
+            spec->augment ? ", twice where augmentation moves their begin" : "");
     if (failed)
         tokens_close(reader);
     return failed ? -1 : 0;

@@ -117,12 +117,11 @@ TEST(toy_is_what_one_would_write_down)
     assert_true(schedule->sealed);
     expect_names(schedule, 0, schedule->step_count,
                  "input, conv1 forward, bn1 forward, conv2 forward, bn2 forward, conv3 forward, "
-                 "bn3 forward, avgpool forward, fc forward, loss, fc backward-data, "
-                 "fc backward-filter, avgpool backward-data, bn3 backward-data, "
-                 "conv3 backward-data, conv3 backward-filter, bn2 backward-data, "
-                 "conv2 backward-data, conv2 backward-filter, bn1 backward-data, "
-                 "conv1 backward-filter, bucket 0 row reduce-scatter, "
-                 "bucket 0 column all-reduce, bucket 0 row all-gather, optimizer");
+                 "bn3 forward, avgpool forward, fc forward, loss, fc backward-data, fc "
+                 "backward-filter, avgpool backward-data, bn3 backward-data, conv3 backward-data, "
+                 "conv3 backward-filter, bn2 backward-data, conv2 backward-data, conv2 "
+                 "backward-filter, bn1 backward-data, conv1 backward-filter, bucket 0 row "
+                 "reduce-scatter, bucket 0 column all-reduce, bucket 0 row all-gather, optimizer");
 }
 
 TEST(no_arithmetic_is_lost_or_invented)
@@ -270,10 +269,10 @@ TEST(a_sharded_toy_is_what_one_would_write_down)
     int32_t count = schedule->step_count;
     expect_names(schedule, 0, 4,
                  "bucket 1 row all-gather, bucket 0 row all-gather, input, conv1 forward");
-    expect_names(schedule, count - 8, 8,
-                 "conv1 backward-filter, bucket 0 row reduce-scatter, bucket 0 column all-reduce, "
-                 "bucket 1 row reduce-scatter, bucket 1 column all-reduce, norms, "
-                 "norms world all-reduce, optimizer");
+    expect_names(
+        schedule, count - 8, 8,
+        "conv1 backward-filter, bucket 0 row reduce-scatter, bucket 0 column all-reduce, bucket 1 "
+        "row reduce-scatter, bucket 1 column all-reduce, norms, norms world all-reduce, optimizer");
     assert_true(depends(schedule, 3, 1, 0)); /* all parameters */
     for (int32_t i = 0; i < 2; i++)
         assert_true(depends(schedule, i, count - 1, 1));

@@ -98,8 +98,7 @@ static void open_fixture(struct fixture *fixture, struct device_ops *ops, struct
         "  evaluate_every: 3\n"
         "  optimizer: {%s}\n"
         "  loss_scale: {%s}\n"
-        "%s"
-        "allreduce: {algorithm: %s, %s, ctas: 8}\n",
+        "%sallreduce: {algorithm: %s, %s, ctas: 8}\n",
         type, type, dataset, phases,
         strcmp(optimizer, "lars") ? "name: sgd" : "name: lars, trust: 0.05",
         getenv("FORETRAIN_TEST_OVERFLOW") ? "initial: 65536, dynamic: true" : "",

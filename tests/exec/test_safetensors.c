@@ -94,17 +94,14 @@ TEST(refuses_a_file_cut_anywhere)
 TEST(refuses_holes_overlaps_and_left_over_bytes)
 {
     refuses_header(
-        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ","
-                                                " " TENSOR("b", "F32", "[1]", "[8, 12]") "}",
-        12, "tensor 'b' starts at byte 8 of the data, the one before it ends at 4");
+        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ", " TENSOR("b", "F32", "[1]", "[8, 12]") "}", 12,
+        "tensor 'b' starts at byte 8 of the data, the one before it ends at 4");
     refuses_header(
-        "{" TENSOR("a", "F32", "[2]", "[0, 8]") ","
-                                                " " TENSOR("b", "F32", "[2]", "[4, 12]") "}",
-        12, "tensor 'b' starts at byte 4");
+        "{" TENSOR("a", "F32", "[2]", "[0, 8]") ", " TENSOR("b", "F32", "[2]", "[4, 12]") "}", 12,
+        "tensor 'b' starts at byte 4");
     refuses_header(
-        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ","
-                                                " " TENSOR("b", "F32", "[1]", "[0, 4]") "}",
-        4, "tensor 'b' starts at byte 0");
+        "{" TENSOR("a", "F32", "[1]", "[0, 4]") ", " TENSOR("b", "F32", "[1]", "[0, 4]") "}", 4,
+        "tensor 'b' starts at byte 0");
     refuses_tensor("F32", "[1]", "[4, 8]", 8, "starts at byte 4");
     refuses_tensor("F32", "[1]", "[0, 4]", 5, "its tensors have 4 bytes, but 5 follow the header");
 }
@@ -122,9 +119,9 @@ TEST(refuses_tensors_that_contradict_themselves)
     refuses_tensor("I64", "[4611686018427387904]", "[0, 0]", 0, "more bytes than can be counted");
     refuses_tensor("F32", "[1]", "[4, 0]", 4, "\"data_offsets\" must be");
     refuses_tensor("F32", "[1]", "[0, 4, 8]", 4, "\"data_offsets\" must be");
-    refuses_header("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4],"
-                   " \"x\": 1}}",
-                   4, "none of dtype, shape and data_offsets");
+    refuses_header(
+        "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4], \"x\": 1}}", 4,
+        "none of dtype, shape and data_offsets");
     refuses_header("{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}", 4, "of type '?'");
     refuses_header("{\"a\": 1}", 0, "must be an object");
 }
@@ -136,9 +133,8 @@ TEST(refuses_what_is_no_header)
     refuses_header(" {}", 0, "does not start with '{'");
     refuses_header("{} {}", 0, "not valid JSON");
     refuses_header(
-        "{" TENSOR("a", "F32", "[]", "[0, 4]") ","
-                                               " " TENSOR("a", "F32", "[]", "[4, 8]") "}",
-        8, "duplicate object key");
+        "{" TENSOR("a", "F32", "[]", "[0, 4]") ", " TENSOR("a", "F32", "[]", "[4, 8]") "}", 8,
+        "duplicate object key");
     refuses_header("{\"a\\u001b\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [0, 4]}}",
                    4, "control characters");
     refuses_header("{\"__metadata__\": {\"a\": 1}}", 0, "\"__metadata__\"");

@@ -166,13 +166,12 @@ TEST(the_smallest_platform_reads_as_expected)
     HELD(scene) scene = scene_new(fabric, grid_of(2, 1), true);
     HELD(text) xml = {0};
     platform_xml_print(&xml, scene.traffic);
-    assert_has(xml.data, "<link id=\"0\" bandwidth=\"26214400000000000Bps\" "
-                         "latency=\"0s\"/>\n"
-                         "<zone id=\"zone0.0\" routing=\"Full\">\n"
-                         "<host id=\"0.0\" speed=\"1f\"/>\n"
-                         "<route src=\"0.0\" dst=\"0.0\" symmetrical=\"NO\">"
-                         "<link_ctn id=\"0\"/></route>\n"
-                         "</zone>\n");
+    assert_has(xml.data,
+               "<link id=\"0\" bandwidth=\"26214400000000000Bps\" latency=\"0s\"/>\n"
+               "<zone id=\"zone0.0\" routing=\"Full\">\n"
+               "<host id=\"0.0\" speed=\"1f\"/>\n"
+               "<route src=\"0.0\" dst=\"0.0\" symmetrical=\"NO\"><link_ctn id=\"0\"/></route>\n"
+               "</zone>\n");
 }
 
 /* --- deadlock --- */

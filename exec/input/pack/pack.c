@@ -32,8 +32,7 @@ int pack_header_check(const struct pack_header *header, const char *name, int64_
         return err_add(err, "%s: not a pack; 'foretrain data pack' writes them", name);
     if (header->version != PACK_VERSION)
         return err_add(err,
-                       "%s: a pack of version %u, but this program reads version %d: pack it "
-                       "again",
+                       "%s: a pack of version %u, but this program reads version %d: pack it again",
                        name, header->version, PACK_VERSION);
     uint64_t entries = ((uint64_t)size - header->index) / sizeof(struct pack_entry);
     if (header->index % PACK_PAGE || header->index < PACK_PAGE || header->index >= (uint64_t)size ||
