@@ -83,7 +83,10 @@ class Network:
             found = source(weight)
             if found.weight and found not in self.holder and re.search(r".[._]weight$", found.name):
                 text = found.name[:-len(".weight")]
-        text = (text or node.name).lstrip("/") or node.op
+        return self.unique((text or node.name).lstrip("/") or node.op)
+
+    def unique(self, text):
+        """A name that no other layer has."""
         tail = NAME - 12
         first = re.sub(r"[^A-Za-z0-9_./+-]", "_", text[-tail:])
         name, k = first, 2
@@ -124,14 +127,24 @@ class Network:
         total = value.elements if value.weight and value.dims is not None and value.elements > 1 else 0
         return total + sum(self.count(layer, one, depth + 1) for one in (learned(value.maker) if value.maker else ()))
 
+    def free(self, value):
+        """Weights of a product of constants, as of a state of zeros, become those of a layer that computes with them."""
+        value = source(value)
+        if value in self.holder and self.holder[value].constants >= value.elements:
+            layer = self.holder.pop(value)
+            layer.constants -= value.elements
+            layer.kind = layer.kind if layer.constants else "other"
+
     def weigh(self, layer, value):
         """@layer has these weights, or uses those of the layer that has them."""
+        self.free(value)
         layer.weights_of = self.holder.get(source(value))
         self.count(layer, value)
 
     def bias(self, layer, value):
         """Let @layer add this bias to its value; other biases of weights that have one are not its own."""
         owner = layer.weights_of
+        self.free(value)
         other = owner and owner.bias and self.holder.get(source(value)) is not owner
         if not other:
             self.count(layer, value)
@@ -157,7 +170,7 @@ class Network:
 
     def read(self):
         """All layers."""
-        inputs = self.graph.inputs
+        inputs = [one for one in self.graph.inputs if one.uses] or self.graph.inputs
         for value in self.graph.values.values():
             if value.dims and not value.constant and max(value.dims) > SIDE:
                 raise Refused(f"'{value.name}' has {value.elements} values: too large")
@@ -166,12 +179,15 @@ class Network:
         for index, value in enumerate(inputs):
             if value.dims is None:
                 raise Refused(f"input {index + 1} has no shape")
-            if value.elements != inputs[0].elements:
-                raise Refused(f"inputs '{inputs[0].name}' and '{value.name}' differ in size")
+        largest = max(inputs, key=lambda one: one.elements)
+        self.input_shape = shape_of(largest)
+        for value in inputs:
             self.layer[value] = INPUT
-        self.input_shape = shape_of(inputs[0])
+            if value.elements != largest.elements:
+                self.layer[value] = len(self.layers)
+                self.layers.append(Layer("permute", self.unique(value.name), [INPUT], self.input_shape, shape_of(value)))
         if len(inputs) > 1:
-            self.notes.append(f"{len(inputs)} inputs of one size are one")
+            self.notes.append(f"{len(inputs)} inputs are one of {largest.elements} values, and copies for those of another size")
         for node in self.graph.nodes:
             if node.live and not node.done and not layer_norm_of_parts(self, node) and not gelu_of_parts(self, node):
                 self.read_node(node)
@@ -184,15 +200,19 @@ class Network:
         if len(self.layers) >= LAYERS:
             raise Refused(f"more than {LAYERS} layers")
         active = [one for i, one in enumerate(node.inputs) if node.active(i)]
-        if not node.outputs or any(one is None or one.dims is None for one in (node.outputs[0], *active)):
+        read = [one for one in node.outputs[1:] if one and one.uses]
+        if not node.outputs or any(one is None or one.dims is None for one in (node.outputs[0], *read, *active)):
             raise Refused(f"the shape of {node.op} '{node.name}' is not known: export the network with sizes")
-        if OPERATIONS.get(node.op, lambda *_: False)(self, node):
-            return
-        if not self.by_bytes or not self.moves(node):
-            why = " and has no usable inputs" if self.by_bytes else ""
-            raise Refused(f"operation {node.op} ('{node.name}') is not known{why}; --unknown=bytes counts it by the "
-                          "bytes it moves")
-        self.notes.append(f"{node.op} '{node.name}': by the bytes it moves, without FLOP")
+        operation = OPERATIONS.get(node.op)
+        if not operation or not (node.active(0) or operation in EITHER) or not operation(self, node):
+            if not self.by_bytes or not self.moves(node):
+                why = " and has no usable inputs" if self.by_bytes else ""
+                raise Refused(f"operation {node.op} ('{node.name}') is not known{why}; --unknown=bytes counts it by the "
+                              "bytes it moves")
+            self.notes.append(f"{node.op} '{node.name}': by the bytes it moves, without FLOP")
+        for out in read:
+            if out not in self.layer:
+                self.append(node, "permute", node.outputs[0], out)
 
     def part_norms(self):
         """Exporters write equal weights once, as those of norms that were never trained: if no other layer uses
@@ -206,9 +226,13 @@ class Network:
 # ---- layers with parameters ----
 
 def learned(node):
-    """The inputs of @node that a gradient reaches: not masks, which are compared or chosen by."""
-    return () if node.op in ("Equal", "Greater", "Less", "Not", "And") else node.inputs[node.op == "Where":]
+    """The inputs of @node that a gradient reaches: not masks, which are compared or chosen by, nor angles of
+    rotations, which multiply several values at each position."""
+    def turns(one):
+        return node.op == "Mul" and one and one.constant and one.uses > 1 and one.dims and sum(d > 1 for d in one.dims) > 1
 
+    return [] if node.op in ("Equal", "Greater", "Less", "Not", "And") else [
+        one for one in node.inputs[node.op == "Where":] if not turns(one)]
 
 
 def add_values(net, node, value, constant):
@@ -247,7 +271,7 @@ def set_window(layer, node, kernel):
 def convolution(net, node):
     """Conv."""
     weight = node.input(1)
-    if not node.active(0) or weight is None or not weight.constant or weight.rank < 3:
+    if weight is None or not weight.constant or weight.rank < 3:
         return False
     if weight.rank == 4 and weight.dims[2] == weight.dims[3] and is_window(node, weight.dims[2]):
         layer = net.append(node, "convolution", node.inputs[0], node.outputs[0])
@@ -281,7 +305,7 @@ def flat_shape(dims):
 def transposed(net, node):
     """ConvTranspose, whose weights are inputs x outputs of a group x window."""
     weight = node.input(1)
-    if not node.active(0) or weight is None or not weight.constant or weight.rank < 3:
+    if weight is None or not weight.constant or weight.rank < 3:
         return False
     return any_window(net, node, "transposed-convolution", weight.dims[1] * node.get("group", 1))
 
@@ -289,7 +313,7 @@ def transposed(net, node):
 def instance_norm(net, node):
     """InstanceNormalization, and the group norm that PyTorch writes with it: reshaped, times weights, plus biases."""
     value, scale, out = node.input(0), node.input(1), node.outputs[0]
-    if not node.active(0) or scale is None or value.rank < 3:
+    if scale is None or value.rank < 3:
         return False
     bias = node.input(2)
     rest = chain(node, "Reshape", "Mul", "Add")
@@ -311,14 +335,11 @@ def instance_norm(net, node):
 def recurrent(net, node):
     """LSTM, GRU and RNN: two products at each position, in order."""
     x, weight, hidden = node.input(0), node.input(1), node.input(2)
-    if not node.active(0) or weight is None or hidden is None or weight.rank != 3 or hidden.rank != 3 or x.rank != 3:
+    if weight is None or hidden is None or weight.rank != 3 or hidden.rank != 3 or x.rank != 3:
         return False
     layer = net.other(node, node.outputs[0])
     layer.flops = int(min(2 * x.dims[0] * (weight.elements + hidden.elements), FLOPS))
     layer.elements = x.elements + x.dims[0] * weight.dims[0] * 2 * (weight.dims[1] + hidden.dims[2])
-    for out in node.outputs[1:]:
-        if out is not None and out.uses:
-            net.append(node, "permute", node.outputs[0], out)
     return True
 
 
@@ -344,8 +365,6 @@ def einsum(net, node):
 
 def gate(net, node):
     """A function of single values; times its argument it is one kernel, as SiLU."""
-    if not node.active(0):
-        return False
     value, out = node.inputs[0], node.outputs[0]
     product_of = following(node, "Mul")
     if product_of and value in product_of.inputs:
@@ -400,7 +419,7 @@ def product(net, node):
 def batch_norm(net, node):
     """BatchNormalization."""
     value, scale = node.input(0), node.input(1)
-    if not node.active(0) or scale is None or scale.rank != 1:
+    if scale is None or scale.rank != 1:
         return False
     layer = net.append(node, "batch-norm", value, node.outputs[0])
     if layer.shape_in[0] != scale.dims[0]:
@@ -424,7 +443,7 @@ def norm_layer(net, node, value, out, scale, bias):
 def layer_norm(net, node):
     """LayerNormalization."""
     scale = node.input(1)
-    if not node.active(0) or scale is None or scale.rank < 1:
+    if scale is None or scale.rank < 1:
         return False
     return norm_layer(net, node, node.inputs[0], node.outputs[0], scale, node.input(2))
 
@@ -444,8 +463,6 @@ def relu(net, node):
     clip = node.op == "Clip"
     low = bound(node, 1, "min", -math.inf) if clip else 0
     high = bound(node, 2, "max", math.inf) if clip else math.inf
-    if not node.active(0):
-        return False
     value, out = node.inputs[0], node.outputs[0]
     layer = net.own(value)
     carries = layer and not layer.relu and layer.kind in (*ARITHMETIC, "batch-norm")
@@ -506,8 +523,6 @@ def addition(net, node):
 def pool(net, node):
     """MaxPool and AveragePool."""
     kernel, stride = node.at("kernel_shape", 0, 0), node.at("strides", 0, 1)
-    if not node.active(0):
-        return False
     average = node.op == "AveragePool"
     _, height, width = shape_of(node.inputs[0])
     tiles = stride == kernel and kernel > 0 and not height % kernel and not width % kernel
@@ -520,8 +535,6 @@ def pool(net, node):
 
 def mean(net, node):
     """GlobalAveragePool, and a mean over height and width."""
-    if not node.active(0):
-        return False
     value, out = node.inputs[0], node.outputs[0]
     axes = node.attributes.get("axes") or (source(node.input(1)).numbers if node.input(1) else None) or []
     sides = node.op == "GlobalAveragePool" or sorted(int(axis) % 4 for axis in axes) == [2, 3]
@@ -557,8 +570,6 @@ def gather(net, node):
 
 def part(net, node):
     """Slice and Split."""
-    if not node.active(0):
-        return False
     for out in node.outputs:
         if out is not None and out.uses:
             net.append(node, "permute", node.inputs[0], out)
@@ -567,8 +578,6 @@ def part(net, node):
 
 def view(net, node):
     """Views cost nothing; what repeats or pads values does."""
-    if not node.active(0):
-        return False
     if node.inputs[0].elements == node.outputs[0].elements:
         net.alias(node.inputs[0], node.outputs[0])
     else:
@@ -578,8 +587,6 @@ def view(net, node):
 
 def transpose(net, node):
     """Nothing moves where only dimensions of one change places."""
-    if not node.active(0):
-        return False
     dims = node.inputs[0].dims
     order = [node.at("perm", i, len(dims) - 1 - i) for i in range(len(dims))]
     moved = [axis for axis in order if 0 <= axis < len(dims) and dims[axis] != 1]
@@ -592,8 +599,6 @@ def transpose(net, node):
 
 def dropout(net, node):
     """Dropout, unless it never runs."""
-    if not node.active(0):
-        return False
     if number(node.input(1)) == 0 or node.input(2) is None:
         net.alias(node.inputs[0], node.outputs[0])
     else:
@@ -603,9 +608,8 @@ def dropout(net, node):
 
 def softmax(net, node):
     """Softmax and LogSoftmax."""
-    if node.active(0):
-        net.append(node, "softmax", node.inputs[0], node.outputs[0])
-    return node.active(0)
+    net.append(node, "softmax", node.inputs[0], node.outputs[0])
+    return True
 
 
 # ---- what exporters write as its parts ----
@@ -681,10 +685,14 @@ OPERATIONS = {
     "Transpose": transpose, "Dropout": dropout, "Softmax": softmax, "LogSoftmax": softmax,
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Expand", "Pad"), view),
     # on single values, or as good as
-    **dict.fromkeys(("Sub", "Div", "Pow", "Sqrt", "Exp", "Log", "Neg", "Abs", "Erf", "LeakyRelu", "PRelu", "Elu", "Where",
-                     "Equal", "Not", "And", "Greater", "Less", "ReduceSum", "ReduceMax", "GlobalMaxPool", "Resize", "Max",
-                     "Min", "Tile", "Softplus", "DepthToSpace", "SpaceToDepth"), Network.moves),
+    **dict.fromkeys(
+        "Abs And ArgMax ArgMin Celu Cos CumSum DepthToSpace Div Elu Equal Erf Exp Floor GatherElements GatherND Greater "
+        "GreaterOrEqual GlobalMaxPool LeakyRelu Less LessOrEqual Log Max Min Mod Neg Not Or PRelu Pow Reciprocal ReduceL1 "
+        "ReduceL2 ReduceLogSumExp ReduceMax ReduceMin ReduceProd ReduceSum Resize Round ScatterElements ScatterND Selu Sign "
+        "Sin Softplus SpaceToDepth Sqrt Sub Tile TopK Trilu Where Xor".split(), Network.moves),
 }
+
+EITHER = (product, addition, einsum, multiply, concat, gather, Network.moves)  # what need not read a value first
 
 
 # ---- the network file ----
