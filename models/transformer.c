@@ -114,13 +114,6 @@ static int check_size(const struct transformer *t, const char *name, struct err 
 static int check_experts(const struct transformer *t, const char *name, struct err *err)
 {
     int64_t groups = t->expert_groups;
-    const char *alone = t->shared          ? "shared_experts"
-                        : t->dense_layers  ? "dense_layers"
-                        : groups           ? "expert_groups"
-                        : t->active_groups ? "active_groups"
-                                           : NULL;
-    if (!t->experts && alone)
-        return err_add(err, "%s has no experts: model.%s has no effect", name, alone);
     if (t->active > t->experts)
         return err_add(err, "%s: model.active has no effect beyond model.experts, %lld", name,
                        (long long)t->experts);
@@ -131,6 +124,40 @@ static int check_experts(const struct transformer *t, const char *name, struct e
                        "%s: model.expert_groups divides model.experts, and the experts of "
                        "model.active_groups of them are no fewer than model.active",
                        name);
+    return 0;
+}
+
+/* Keys of the job that nothing of the network reads. */
+static int check_idle(const struct transformer *keys, const struct transformer *t, const char *name,
+                      struct err *err)
+{
+    bool learns = t->position == POSITION_LEARNED && !t->patch;
+    bool speaks = t->head == HEAD_NEXT_TOKEN || t->head == HEAD_MASKED_TOKEN;
+    const struct {
+        const char *key;
+        int64_t given;
+        bool read;
+        const char *why;
+    } row[] = {
+        {"experts", keys->experts, t->dense_layers < t->layers, "has no layer behind the dense"},
+        {"expert_ffn", keys->expert_ffn, t->experts > 0, "has no experts"},
+        {"shared_experts", keys->shared, t->experts > 0, "has no experts"},
+        {"dense_layers", keys->dense_layers, t->experts > 0, "has no experts"},
+        {"expert_groups", keys->expert_groups, t->experts > 0, "has no experts"},
+        {"active_groups", keys->active_groups, t->experts > 0, "has no experts"},
+        {"ffn", keys->ffn, !t->experts || t->dense_layers || t->expert_ffn == t->ffn,
+         "has experts in each layer"},
+        {"window", keys->window, t->head == HEAD_NEXT_TOKEN, "does not predict the next token"},
+        {"full_every", keys->full_every, t->window > 0, "has no window"},
+        {"positions", keys->positions, learns, "has no table of positions of tokens"},
+        {"segments", keys->segments, !t->patch, "reads no tokens"},
+        {"vocab", keys->vocab, !t->patch, "reads no tokens"},
+        {"tied", keys->tied, speaks, "predicts no tokens"},
+        {"predicted", keys->predicted > 0, speaks, "predicts no tokens"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+        if (row[i].given && !row[i].read)
+            return err_add(err, "%s %s: model.%s has no effect", name, row[i].why, row[i].key);
     return 0;
 }
 
@@ -182,11 +209,6 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
     if (t->patch ? t->document > 0 : t->document > t->sequence)
         return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
                        (long long)t->sequence);
-    if (t->window ? t->head != HEAD_NEXT_TOKEN : t->full_every > 0)
-        return err_add(err,
-                       "%s: model.window is for networks that predict the next token, and "
-                       "model.full_every has no effect without it",
-                       name);
     if (check_experts(t, name, err) || check_size(t, name, err))
         return -1;
     return t->tensor > 1 || t->context > 1 || t->expert > 1 ? check_parts(t, name, err) : 0;
@@ -538,10 +560,8 @@ static int32_t embed_picture(struct builder *b)
                           .constants = b->width,
                           .attends = ATTENDS_TOKEN};
     at = add(b, at, -1, first, "class_token");
-    return add(
-        b, at, -1,
-        (struct layer){.op = LAYER_ADD, .constants = t->hidden * b->length, .rows = b->length},
-        "positions");
+    struct layer table = {.op = LAYER_ADD, .constants = t->hidden * b->length, .rows = b->length};
+    return t->position == POSITION_LEARNED ? add(b, at, -1, table, "positions") : at;
 }
 
 static int32_t embed_tokens(struct builder *b)
@@ -650,7 +670,7 @@ struct model *transformer_build(const struct transformer_preset *preset, int32_t
 {
     struct transformer t = *keys;
     complete(&t, &preset->shape);
-    if (check(&t, preset->name, image, err))
+    if (check_idle(keys, &t, preset->name, err) || check(&t, preset->name, image, err))
         return NULL;
     struct builder b = {
         .model = model_new(preset->name, image, classes), .t = &t, .width = (int32_t)t.hidden};

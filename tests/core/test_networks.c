@@ -92,6 +92,15 @@ static struct model *transformer_of(const char *name, const struct transformer *
     return model;
 }
 
+/* Of 14 x 14 squares and what answers. */
+TEST(pictures_without_positions_have_no_table_of_them)
+{
+    const struct transformer keys[] = {{0}, {.position = POSITION_NONE}};
+    OWN(model) *learned = transformer_of("vit_b_16", &keys[0]);
+    OWN(model) *none = transformer_of("vit_b_16", &keys[1]);
+    assert_int_equal(model_parameters(learned) - model_parameters(none), 197 * 768);
+}
+
 /* Parameters, and those that a token uses, as published: Jiang et al. 2024, Mistral AI 2024, Yang
  * et al. 2025, DeepSeek-AI 2024.  Of 8 ranks each has an eighth of the experts. */
 TEST(counts_all_experts_and_computes_with_some)
@@ -400,6 +409,12 @@ TEST(refuses_transformers_that_cannot_be)
         {"vit_b_16", "model.sequence is not given", {.sequence = 10}},
         {"vit_b_16", "model.head predicts classes", {.head = HEAD_SPAN}},
         {"resnet50", "have no effect on resnet50", {.layers = 12}},
+        {"gpt2", "has no experts: model.expert_ffn has no effect", {.expert_ffn = 8}},
+        {"mixtral-8x7b", "model.experts has no effect", {.experts = 4, .dense_layers = 32}},
+        {"qwen3-30b-a3b", "has experts in each layer: model.ffn has no effect", {.ffn = 8}},
+        {"llama-3-8b", "model.positions has no effect", {.positions = 9000}},
+        {"bert-base-squad", "predicts no tokens: model.predicted", {.predicted = 0.5}},
+        {"vit_b_16", "reads no tokens: model.vocab has no effect", {.vocab = 9}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         assert_null(network_open(NULL, cases[i].name, 224, 1000, &cases[i].keys, &err));
