@@ -125,13 +125,13 @@ class Network:
         found, under = [], 1
         for height in range(1, max(switch.height for switch in self.switches.values()) + 1):
             level = [switch for switch in self.switches.values() if switch.height == height]
-            if len(level) < 2 or len(found) == len(TIERS):
+            count = sum(switch.rails for switch in level)
+            if count < 2 or len(found) == len(TIERS):
                 continue
             least, most = min(switch.below for switch in level), max(switch.below for switch in level)
-            count = sum(switch.rails for switch in level)
             draft.note(f"{count} switches at height {height}, {least} to {most} nodes below each")
             nodes = (most + under - 1) // under * under
-            if nodes >= len(self.hosts) or (found and nodes == under):
+            if (nodes >= len(self.hosts) and count == len(level)) or (found and nodes == under):
                 continue
             name = TIERS[len(found)]
             if least != nodes:

@@ -302,6 +302,10 @@ class Networks(Found):
                  "SwitchName=c Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=a,b\n"),
                 (4, "", "BlockName=a Nodes=n[0-1]\nBlockName=b Nodes=n[2-3]\nBlockSizes=2\n"),
                 (4, "a rack has 2 leaf switches, its rails", "".join(f"SwitchName=s{i} Nodes=n[{2 * (i // 2)}-{2 * (i // 2) + 1}]\n"
+        text = "".join(f'Switch 64 "S-{leaf}" # "leaf" lid 1\n' + "".join(
+            f'[{host}] "H-{host}-{leaf}"[1]({host}) # "n{host} mlx5_{leaf}" lid 1 4xNDR\n' for host in range(4)) for leaf in range(4))
+        answer("import", "ibnetdiscover", self.write("one.log", text), "--platform", "dgx-a100", "--to", path, "--overwrite")
+        self.assertIn("nodes: 4\n      uplinks: 32\n      rails: 4", path.read_text())  # where all nodes are one rack
                                                              for i in range(4)) + "SwitchName=c Switches=s[0-3]\n")):
             told = answer("import", "slurm", self.write("topology.conf", text))
             self.assertIn(f"{nodes} nodes below", told["understood"][0], text)
