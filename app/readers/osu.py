@@ -24,6 +24,7 @@ class Tables:
         self.rows = {LATENCY: [], BANDWIDTH: [], ALL_REDUCE: []}  # (size, value in SI)
         self.count = dict.fromkeys(self.rows, 0)
         self.others, self.devices = [], False
+        self.wrong = 0  # sizes whose validation failed
         self.now = None  # rows that are being read, or None
         self.titled, self.column, self.unit = False, None, None
 
@@ -54,7 +55,8 @@ class Tables:
         values = [number(words[i]) if i < len(words) else None for i in (0, self.column)]
         if None in values or values[0] < 0 or values[1] <= 0:
             raise Refused("expected a size and a number above 0; remove lines of other programs", row)
-        if values[0] > 0:
+        self.wrong += "Fail" in words
+        if values[0] > 0 and "Fail" not in words:
             self.rows[self.now].append((values[0], values[1] * self.unit))
 
 
@@ -106,6 +108,8 @@ def read(draft, text, ranks, nodes):
         read_lines(tables, lines)
     pair = tables.rows[LATENCY] or tables.rows[BANDWIDTH]
     if not pair and not tables.rows[ALL_REDUCE]:
+        if tables.wrong:
+            raise Refused("no size has right results (Validation): run the test again")
         seen = f"; there is '{tables.others[0]}'" if tables.others else ""
         raise Refused("no table of osu_latency, osu_bw or osu_allreduce up to here: give the output of one of them"
                       + seen, len(text.splitlines()))
@@ -116,6 +120,8 @@ def read(draft, text, ranks, nodes):
             draft.note(f"{count} tables of {name}, taken together")
     if tables.others:
         draft.note(f"{plural(len(tables.others), 'table')} left out: {', '.join(dict.fromkeys(tables.others))}")
+    if tables.wrong:
+        draft.note(f"{plural(tables.wrong, 'size')} left out: their results were wrong")
     if tables.devices:
         draft.note("buffers lay on devices")
     if pair:

@@ -142,6 +142,15 @@ class Nodes(Found):
                 ("N1_nvlink_pairs_a6000.xml", ("8 GPUs", "NVLinks do not join all GPUs"), "intra: pci",
                  "intra_bandwidth: {value: 10 GB/s", "value: 56.25 GB/s", "value: 85.3333 %"),
                 ("N2_mi300x_xgmi.xml", ("MI300X", "not RCCL's"), "- name: xgmi-x1", "value: 64 GB/s",
+    @WITH_GSL
+    def test_a_size_with_wrong_results_is_left_out(self):
+        text = import_data.osu("OSU MPI Latency Test", "Latency (us)        Validation", lambda size: 2 + size / 1e4)
+        rows = [line + "  Pass" * line[:1].isdigit() for line in text.splitlines()]
+        for lines, said in ((rows[:-1] + [rows[-1].replace("Pass", "Fail")], "1 size left out"), ([row.replace("Pass", "Fail") for row in rows], "")):
+            path = self.write("checked.log", "\n".join(lines) + "\n")
+            told = "\n".join(answer("import", "osu", path)["understood"]) if said else self.refused(65, "import", "osu", path)
+            self.assertIn(said or "no size has right results", told)
+
                  "gpu0-gpu7", "gpu6-gpu7", "!nccl:"),
                 ("N3_gcn_sm90.xml", ("'PCI 1d94:55b7'",), "device: ideal", "!h100"),
                 ("N4_gb10.xml", ("1 GPU", "2 cards of 10 Gb/s", "device ideal"), "device: ideal"),
