@@ -27,7 +27,7 @@ class Device:
         self.element, self.version = element, version
         self.kind, vendor, device = found.groups() if found else ("", "", "")
         self.vendor, self.id = vendor.lower(), f"{vendor}:{device}".lower()
-        self.speed = number(element.get("pci_link_speed")) or 0
+        self.speed = element.number("pci_link_speed", 0, SPEED_LIMIT)
         self.drivers = [child for child in element.walk() if child.get("type") == "OSDev"]
         self.model = tree.MODELS.get(self.id) or info(element, "PCIDevice") or next(
             filter(None, (info(driver, "GPUModel") for driver in self.drivers)), "")
@@ -129,9 +129,7 @@ class Machine(tree.Node):
 
     def cable(self, element):
         """The kind of cable upwards; pci_link_speed is in GB/s, after encoding."""
-        speed = number(element.get("pci_link_speed")) or 0
-        if speed > SPEED_LIMIT:
-            raise Refused(f"pci_link_speed=\"{speed:g}\": expected at most {SPEED_LIMIT:g} GB/s", element.line)
+        speed = element.number("pci_link_speed", 0, SPEED_LIMIT)
         if speed > 0.01:
             return self.draft.link(f"pcie-{speed:.0f}GB", bandwidth=(
                 speed * 1e9, "datasheet", f"{self.draft.name}: pci_link_speed"))

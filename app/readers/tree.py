@@ -34,10 +34,10 @@ class Element:
     def number(self, key, low, high):
         """The number that attribute @key begins with; 0 where there is none.  Refused: beyond low to high."""
         text = self.get(key).split()
-        value = number(text[0]) if text else 0
-        if value and not low <= value <= high:
+        value = number(text[0]) if text and text[0] != "Unknown" else 0  # as Linux says
+        if value is None or value and not low <= value <= high:
             raise Refused(f"<{self.name}> with {key}=\"{self.get(key)}\": expected {low:g} to {high:g}", self.line)
-        return value or 0
+        return value
 
 
 def parse(text):

@@ -208,9 +208,11 @@ class Nodes(Found):
                 ("H5_no_package.xml", ("1 package, 4 cores", "the file names none"), "devices: 4"),
                 ("H6_v1_socket.xml", ("2 packages, 8 cores",), "devices: 8"),
                 ("H7_gpus_no_core.xml", ("2 packages", "4 GPUs, 8 cards, 4 PCI switches", "4 cards left out"), "h200-sxm-141gb")):
+                            ('<nic><net name="a" dev="0" speed="fast"/></nic>', 'speed="fast": expected'),
             self.right("hwloc", name, lines=lines, platform=platform)
 
     def machine(self, *devices):
+        self.assertIn('pci_link_speed="fast": expected', self.refused(65, "import", "hwloc", self.machine(("0302 [10de:2335] [1:2]", "fast", []))))
         """A machine with PCI devices: (pci_type, speed, names of drivers)."""
         return self.write("node.xml", import_data.hwloc(1, 2, [[
             f'<object type="PCIDev" pci_busid="0000:0{i}:00.0" pci_type="{kind} a1" pci_link_speed="{speed}">'
