@@ -87,11 +87,21 @@ void import_connect(struct import *import, int32_t a, int32_t b, int32_t link)
         wiring_add(&import->wiring, a, b, link);
 }
 
+/* Whether @model has @word, not as a part of a longer one, as A4000 has A40. */
+static bool has_word(const char *model, const char *word)
+{
+    for (const char *at = model; (at = strcasestr(at, word)); at++)
+        if (!isalnum(at[strlen(word)]) && (at == model || !isalnum(at[-1])))
+            return true;
+    return false;
+}
+
 void import_set_device(struct import *import, const char *model)
 {
-    for (const struct driver *driver = known_drivers; driver->device; driver++) {
-        bool all = true;
-        for (int32_t k = 0; k < 3 && driver->word[k]; k++)
+    bool other = has_word(model, "Laptop") || has_word(model, "MIG"); /* less than the name says */
+    for (const struct driver *driver = known_drivers; driver->device && !other; driver++) {
+        bool all = has_word(model, driver->word[0]);
+        for (int32_t k = 1; k < 3 && driver->word[k]; k++)
             all = all && strcasestr(model, driver->word[k]);
         if (!all)
             continue;

@@ -132,7 +132,8 @@ int32_t import_add_link(struct import *import, const char *name);
 /** Connect two vertices by a cable of kind @link, unless they are already connected or the same. */
 void import_connect(struct import *import, int32_t a, int32_t b, int32_t link);
 
-/** What a driver calls a device of platforms/devices: all words are in the model's name. */
+/** What a driver calls a device of platforms/devices: all texts are in the model's name, the first
+ * as whole words. */
 struct driver {
     const char *device;
     const char *word[3]; /**< in any case; NULL: no more */

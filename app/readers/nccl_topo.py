@@ -209,7 +209,7 @@ class Topology(tree.Node):
     # ---- the device ----
 
     def device(self):
-        """What the first GPU is: by its PCI id, else by its compute capability."""
+        """What the first GPU is: by its PCI id; in files without one by its compute capability."""
         kinds = {}
         for gpu in self.elements["devices"]:
             pci = self.pci(gpu)
@@ -221,7 +221,7 @@ class Topology(tree.Node):
         if ident in tree.MODELS:
             self.draft.put(model=tree.MODELS[ident])
             return
-        if gcn or ident[:5] not in (":", "10de:"):
+        if gcn or ident != ":":
             self.draft.put(model=f"PCI {ident}" if ident != ":" else f"gcn {gcn}")
             return
         sxm = "sxm" if self.links else "pcie"
@@ -229,9 +229,8 @@ class Topology(tree.Node):
                  "80": {"sxm": "a100-sxm4-80gb", "pcie": "a100-pcie-80gb"},
                  "70": {"sxm": "v100-sxm2-16gb", "pcie": "v100-pcie-16gb"}, "60": {"sxm": "p100-sxm2-16gb", "pcie": "p100-sxm2-16gb"}}
         if sm in names:
-            known = "only" if ident == ":" else f"PCI id {ident}, which is not known here, and"
             self.draft.put(device=names[sm][sxm])
-            self.draft.assume(f"device: {names[sm][sxm]}, as the file says {known} compute capability {int(sm) / 10:.1f}")
+            self.draft.assume(f"device: {names[sm][sxm]}, as the file says only compute capability {int(sm) / 10:.1f}")
 
 
 def walks(count, edges):

@@ -88,7 +88,15 @@ MODELS = {
     "1002:74a0": "AMD Instinct MI300A", "1002:74a1": "AMD Instinct MI300X", "1002:74a5": "AMD Instinct MI325X",
     "1002:74b5": "AMD Instinct MI300X",  # in virtual machines
     "1002:75a0": "AMD Instinct MI350X", "1002:75a3": "AMD Instinct MI355X",
-    "1da3:1020": "Habana Gaudi 2", "1da3:1060": "Habana Gaudi 3",
+    "10de:20b1": "NVIDIA A100-PCIE-40GB", "10de:20b3": "NVIDIA A100-SXM-64GB", "10de:1e30": "Quadro RTX 8000",
+    "10de:26b1": "NVIDIA RTX 6000 Ada", "10de:2bb1": "NVIDIA RTX PRO 6000", "10de:2bb5": "NVIDIA RTX PRO 6000",
+    "10de:2329": "NVIDIA H20", "10de:232c": "NVIDIA H20 HBM3e", "10de:2324": "NVIDIA H800", "10de:26b7": "NVIDIA L20",
+    "10de:26ba": "NVIDIA L20", "1da3:1020": "Habana Gaudi 2", "1da3:1060": "Habana Gaudi 3",
+    "1d0f:7164": "AWS Trainium 1", "1d0f:7264": "AWS Inferentia 2", "1d0f:7364": "AWS Trainium 2",
+    "1d0f:7564": "AWS Trainium 3", "1d0f:7565": "AWS Trainium 3",
+    # Source of Google's: JAX, jax/_src/hardware_utils.py.
+    "1ae0:0027": "Google TPU v2 or v3", "1ae0:005e": "Google TPU v4", "1ae0:0062": "Google TPU v5p",
+    "1ae0:0063": "Google TPU v5e", "1ae0:006f": "Google TPU v6e",
 }
 
 

@@ -80,6 +80,15 @@ class Times(Found):
         return self.write(name, "\n".join(lines) + "\n")
 
     @WITH_GSL
+    def test_a_part_of_a_name_is_another_device(self):
+        text = self.log("a.log", ("all_reduce_perf", "redop root", "sum -1", 1)).read_text()
+        for model, device in (("RTX A4000", ""), ("Quadro P4000", ""), ("RTX 4090 Laptop GPU", ""), ("H100 80GB HBM3 MIG 1g.10gb", ""),
+                              ("NVIDIA A10", "a10"), ("NVIDIA A10G", "a10g"), ("RTX A6000", "a6000"), ("AMD Instinct MI300X VF", "mi300x")):
+            told = answer("import", "nccl-tests", self.write("named.log", text.replace("] X", f"] {model}")))
+            self.assertIn(f"'{model}': {device} of" if device else f"'{model}' has no file", "\n".join(told["understood"] + told["warnings"]))
+        self.assertIn("mi300x has no NCCL", told["warnings"][0])
+
+    @WITH_GSL
     def test_two_ranks_tell_nothing_by_their_factor(self):
         for program, head, values, text in (
                 ("nThread 1", "redop root", "none 0", "redop is none"), ("nThread 1", "redop root", "sum 0", "root, 0"),
@@ -168,9 +177,12 @@ class Nodes(Found):
             for i, (sm, pci, links) in enumerate(gpus)) + cards + "</cpu></system>")
 
     def test_what_a_gpu_is(self):
-        for device, pci in (("h200-sxm-141gb", "0x2335"), ("a100-sxm4-40gb", "0x20b0"), ("l40s", "0x26b9"), ("a10g", "0x2237")):
-            told = answer("import", "nccl-topo", self.topology([('sm="80"', f'vendor="0x10de" device="{pci}"', [])]))
-            self.assertTrue(any(f"{device} of platforms/devices" in line for line in told["understood"]), told)
+        for said, pci in (("h200-sxm-141gb of", "2335"), ("a100-sxm4-40gb of", "20b0"), ("l40s of", "26b9"), ("'PCI 10de:9999' has no file", "9999"),
+                          ("'NVIDIA H20' has no file", "2329")):
+            told = answer("import", "nccl-topo", self.topology([('sm="90"', f'vendor="0x10de" device="0x{pci}"', [])]))
+            self.assertIn(said, "\n".join(told["understood"] + told["warnings"]))
+        for device, kind in (("gaudi-3", "1200 [1da3:1060] [1:2]"), ("tpu-v5e", "ff00 [1ae0:0063] [1:2]"), ("trainium-2", "0880 [1d0f:7364] [1:2]")):
+            self.assertIn(f"{device} of platforms/devices", "\n".join(answer("import", "hwloc", self.machine((kind, 31.5, [])))["understood"]))
 
     def test_links_to_what_is_not_there(self):
         here, gone = "0000:01:00.0", "0000:99:00.0"
@@ -200,6 +212,7 @@ class Nodes(Found):
                              'link_speed="1600 GT/s"')):
             self.assertIn(text, self.refused(65, "import", "nccl-topo", self.topology([('sm="80"', "", [])], cards)))
 
+        self.assertIn('pci_link_speed="fast": expected', self.refused(65, "import", "hwloc", self.machine(("0302 [10de:2335] [1:2]", "fast", []))))
     def test_hwloc(self):
         for name, lines, *platform in (
                 ("H1_amd_class_0380.xml", ("8 GPUs, 2 cards", "MI50"), "devices: 8"),
@@ -212,7 +225,6 @@ class Nodes(Found):
             self.right("hwloc", name, lines=lines, platform=platform)
 
     def machine(self, *devices):
-        self.assertIn('pci_link_speed="fast": expected', self.refused(65, "import", "hwloc", self.machine(("0302 [10de:2335] [1:2]", "fast", []))))
         """A machine with PCI devices: (pci_type, speed, names of drivers)."""
         return self.write("node.xml", import_data.hwloc(1, 2, [[
             f'<object type="PCIDev" pci_busid="0000:0{i}:00.0" pci_type="{kind} a1" pci_link_speed="{speed}">'
