@@ -91,13 +91,16 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
     import->base = NULL;
     AUTORELEASE(device) struct device device = {0};
     AUTORELEASE(err) struct err ignored = {0};
-    if (share && import->device && !device_read(&device, import->device, &ignored) &&
-        device.compute_capability)
-        import_warn(
-            import,
-            "no platform here with nodes of %d %s has NCCL's model: these times are those of a "
-            "ring, and more nodes, where NCCL takes trees, look too slow; 'foretrain new "
-            "platform' drafts one for --platform",
-            share, import->device);
+    bool other = import->device && !device_read(&device, import->device, &ignored) &&
+                 !device.compute_capability;
+    AUTOFREE char *why =
+        other
+            ? base_format("%s has no NCCL, and others' algorithms are not modelled", import->device)
+            : base_format("no platform here with nodes of %d %s has NCCL's model", share,
+                          import->device ? import->device : "such devices");
+    import_warn(import,
+                "%s: these times are those of a ring, and more nodes, where libraries take trees, "
+                "look too slow%s",
+                why, other ? "" : "; 'foretrain new platform' drafts one for --platform");
     return 1;
 }

@@ -142,15 +142,6 @@ class Times(Found):
         self.assertGreater(told["result"]["spread"], 0.1)
         self.assertTrue(any("falls to 4.04" in line for line in told["understood"]))
 
-
-class Nodes(Found):
-    """NCCL's topology and hwloc's."""
-
-    def test_nccl_topology(self):
-        for name, lines, *platform in (
-                ("N1_nvlink_pairs_a6000.xml", ("8 GPUs", "NVLinks do not join all GPUs"), "intra: pci",
-                 "intra_bandwidth: {value: 10 GB/s", "value: 56.25 GB/s", "value: 85.3333 %"),
-                ("N2_mi300x_xgmi.xml", ("MI300X", "not RCCL's"), "- name: xgmi-x1", "value: 64 GB/s",
     @WITH_GSL
     def test_a_size_with_wrong_results_is_left_out(self):
         text = import_data.osu("OSU MPI Latency Test", "Latency (us)        Validation", lambda size: 2 + size / 1e4)
@@ -160,6 +151,15 @@ class Nodes(Found):
             told = "\n".join(answer("import", "osu", path)["understood"]) if said else self.refused(65, "import", "osu", path)
             self.assertIn(said or "no size has right results", told)
 
+
+class Nodes(Found):
+    """NCCL's topology and hwloc's."""
+
+    def test_nccl_topology(self):
+        for name, lines, *platform in (
+                ("N1_nvlink_pairs_a6000.xml", ("8 GPUs", "NVLinks do not join all GPUs"), "intra: pci",
+                 "intra_bandwidth: {value: 10 GB/s", "value: 56.25 GB/s", "value: 85.3333 %"),
+                ("N2_mi300x_xgmi.xml", ("MI300X", "not RCCL's"), "- name: xgmi-x1", "value: 64 GB/s",
                  "gpu0-gpu7", "gpu6-gpu7", "!nccl:"),
                 ("N3_gcn_sm90.xml", ("'PCI 1d94:55b7'",), "device: ideal", "!h100"),
                 ("N4_gb10.xml", ("1 GPU", "2 cards of 10 Gb/s", "device ideal"), "device: ideal"),
@@ -208,11 +208,12 @@ class Nodes(Found):
 
     def test_impossible_values_are_named(self):
         for cards, text in (('<nic><net name="a" dev="0" speed="200000000"/></nic>', 'speed="200000000": expected'),
+                            ('<nic><net name="a" dev="0" speed="fast"/></nic>', 'speed="fast": expected'),
                             ('<pci busid="1" link_speed="1600 GT/s" link_width="16"><nic><net dev="0" speed="100000"/></nic></pci>',
                              'link_speed="1600 GT/s"')):
             self.assertIn(text, self.refused(65, "import", "nccl-topo", self.topology([('sm="80"', "", [])], cards)))
-
         self.assertIn('pci_link_speed="fast": expected', self.refused(65, "import", "hwloc", self.machine(("0302 [10de:2335] [1:2]", "fast", []))))
+
     def test_hwloc(self):
         for name, lines, *platform in (
                 ("H1_amd_class_0380.xml", ("8 GPUs, 2 cards", "MI50"), "devices: 8"),
@@ -221,7 +222,6 @@ class Nodes(Found):
                 ("H5_no_package.xml", ("1 package, 4 cores", "the file names none"), "devices: 4"),
                 ("H6_v1_socket.xml", ("2 packages, 8 cores",), "devices: 8"),
                 ("H7_gpus_no_core.xml", ("2 packages", "4 GPUs, 8 cards, 4 PCI switches", "4 cards left out"), "h200-sxm-141gb")):
-                            ('<nic><net name="a" dev="0" speed="fast"/></nic>', 'speed="fast": expected'),
             self.right("hwloc", name, lines=lines, platform=platform)
 
     def machine(self, *devices):
@@ -302,6 +302,10 @@ class Networks(Found):
         self.assertIn("a rack has 4 leaf switches, its rails, but 1 of 4 have another number", told["understood"])
         self.assertIn("nodes: 9\n      uplinks: 12\n      rails: 4", path.read_text())
         self.assertEqual(told["warnings"], [])
+        text = "".join(f'Switch 64 "S-{leaf}" # "leaf" lid 1\n' + "".join(
+            f'[{host}] "H-{host}-{leaf}"[1]({host}) # "n{host} mlx5_{leaf}" lid 1 4xNDR\n' for host in range(4)) for leaf in range(4))
+        answer("import", "ibnetdiscover", self.write("one.log", text), "--platform", "dgx-a100", "--to", path, "--overwrite")
+        self.assertIn("nodes: 4\n      uplinks: 32\n      rails: 4", path.read_text())  # where all nodes are one rack
 
     def test_slurm(self):
         for name, lines in (
@@ -325,10 +329,6 @@ class Networks(Found):
                  "SwitchName=c Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=a,b\n"),
                 (4, "", "BlockName=a Nodes=n[0-1]\nBlockName=b Nodes=n[2-3]\nBlockSizes=2\n"),
                 (4, "a rack has 2 leaf switches, its rails", "".join(f"SwitchName=s{i} Nodes=n[{2 * (i // 2)}-{2 * (i // 2) + 1}]\n"
-        text = "".join(f'Switch 64 "S-{leaf}" # "leaf" lid 1\n' + "".join(
-            f'[{host}] "H-{host}-{leaf}"[1]({host}) # "n{host} mlx5_{leaf}" lid 1 4xNDR\n' for host in range(4)) for leaf in range(4))
-        answer("import", "ibnetdiscover", self.write("one.log", text), "--platform", "dgx-a100", "--to", path, "--overwrite")
-        self.assertIn("nodes: 4\n      uplinks: 32\n      rails: 4", path.read_text())  # where all nodes are one rack
                                                              for i in range(4)) + "SwitchName=c Switches=s[0-3]\n")):
             told = answer("import", "slurm", self.write("topology.conf", text))
             self.assertIn(f"{nodes} nodes below", told["understood"][0], text)
