@@ -143,8 +143,7 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     network.image = model->image;
     model_free(model);
     network.name = base_copy(word);
-    network.keys =
-        base_format("network: '%s', image: %d, classes: %d", word, network.image, network.classes);
+    network.keys = base_format("network: '%s', classes: %d", word, network.classes);
     list->network = base_room(list->network, list->networks, sizeof(*list->network));
     list->network[list->networks++] = network;
     return 0;

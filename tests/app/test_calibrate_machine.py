@@ -473,3 +473,4 @@ class Machine(support.Case):
             done = self.calibrate(*words)
             self.assertEqual((done.returncode, done.stdout), (64, ""), words)
         self.assertIn("take turns", self.refused(64, "calibrate", "cluster", "-n", "4096"))
+        self.assertIn("cannot train it", self.refused(69, "calibrate", "device", "--networks=bert-base"))
