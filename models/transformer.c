@@ -131,32 +131,33 @@ static int check_experts(const struct transformer *t, const char *name, struct e
 static int check_idle(const struct transformer *keys, const struct transformer *t, const char *name,
                       struct err *err)
 {
-    bool learns = t->position == POSITION_LEARNED && !t->patch;
+    bool reads = !t->patch, learns = reads && t->position == POSITION_LEARNED;
     bool speaks = t->head == HEAD_NEXT_TOKEN || t->head == HEAD_MASKED_TOKEN;
+    bool own = t->experts && !t->dense_layers && t->expert_ffn != t->ffn;
     const struct {
         const char *key;
-        int64_t given;
-        bool read;
+        bool idle;
         const char *why;
     } row[] = {
-        {"experts", keys->experts, t->dense_layers < t->layers, "has no layer behind the dense"},
-        {"expert_ffn", keys->expert_ffn, t->experts > 0, "has no experts"},
-        {"shared_experts", keys->shared, t->experts > 0, "has no experts"},
-        {"dense_layers", keys->dense_layers, t->experts > 0, "has no experts"},
-        {"expert_groups", keys->expert_groups, t->experts > 0, "has no experts"},
-        {"active_groups", keys->active_groups, t->experts > 0, "has no experts"},
-        {"ffn", keys->ffn, !t->experts || t->dense_layers || t->expert_ffn == t->ffn,
-         "has experts in each layer"},
-        {"window", keys->window, t->head == HEAD_NEXT_TOKEN, "does not predict the next token"},
-        {"full_every", keys->full_every, t->window > 0, "has no window"},
-        {"positions", keys->positions, learns, "has no table of positions of tokens"},
-        {"segments", keys->segments, !t->patch, "reads no tokens"},
-        {"vocab", keys->vocab, !t->patch, "reads no tokens"},
-        {"tied", keys->tied, speaks, "predicts no tokens"},
-        {"predicted", keys->predicted > 0, speaks, "predicts no tokens"},
+        {"experts", keys->experts && t->dense_layers >= t->layers, "has dense layers alone"},
+        {"expert_ffn", keys->expert_ffn && !t->experts, "has no experts"},
+        {"shared_experts", keys->shared && !t->experts, "has no experts"},
+        {"dense_layers", keys->dense_layers && !t->experts, "has no experts"},
+        {"expert_groups", keys->expert_groups && !t->experts, "has no experts"},
+        {"active_groups", keys->active_groups && !t->experts, "has no experts"},
+        {"ffn", keys->ffn && own, "has experts in each layer"},
+        {"window", keys->window && t->head != HEAD_NEXT_TOKEN, "does not predict the next token"},
+        {"full_every", keys->full_every && !t->window, "has no window"},
+        {"positions", keys->positions && !learns, "has no table of positions of tokens"},
+        {"segments", keys->segments && !reads, "reads no tokens"},
+        {"document", keys->document && !reads, "reads no tokens"},
+        {"lora", keys->lora && !reads, "reads no tokens"},
+        {"vocab", keys->vocab && !reads, "reads no tokens"},
+        {"tied", keys->tied && !speaks, "predicts no tokens"},
+        {"predicted", keys->predicted > 0 && !speaks, "predicts no tokens"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(row); i++)
-        if (row[i].given && !row[i].read)
+        if (row[i].idle)
             return err_add(err, "%s %s: model.%s has no effect", name, row[i].why, row[i].key);
     return 0;
 }
@@ -199,14 +200,12 @@ static int check(const struct transformer *t, const char *name, int32_t image, s
                        "%s: model.further is for networks that predict the next token, and not "
                        "beside model.lora",
                        name);
-    if (t->patch && t->lora)
-        return err_add(err, "%s: model.lora is for networks that read tokens", name);
     if (t->patch && t->head != HEAD_CLASSES)
         return err_add(err, "%s: of a picture model.head predicts classes", name);
     if (!t->patch && t->position == POSITION_LEARNED && t->sequence > t->positions)
         return err_add(err, "%s: model.sequence may be at most model.positions, %lld", name,
                        (long long)t->positions);
-    if (t->patch ? t->document > 0 : t->document > t->sequence)
+    if (t->document > t->sequence)
         return err_add(err, "%s: model.document is a part of model.sequence, %lld positions", name,
                        (long long)t->sequence);
     if (check_experts(t, name, err) || check_size(t, name, err))
@@ -578,12 +577,10 @@ static int32_t embed_tokens(struct builder *b)
         (struct layer){.op = LAYER_EMBEDDING, .out.channels = b->width, .rows = part(b, t->vocab)},
         "embedding");
     at = leave(b, at, "embedding.leave");
+    struct layer table = {
+        .op = LAYER_ADD, .constants = rows * t->hidden, .rows = t->segments ? 0 : rows};
     if (rows > 0)
-        at =
-            add(b, at, -1,
-                (struct layer){
-                    .op = LAYER_ADD, .constants = rows * t->hidden, .rows = t->segments ? 0 : rows},
-                "positions");
+        at = add(b, at, -1, table, "positions");
     if (t->norm == NORM_POST_LAYER)
         at = norm(b, at, "embedding.norm");
     return at;

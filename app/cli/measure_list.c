@@ -100,10 +100,8 @@ static int64_t number(const char *text)
 /* transformer:layers=2:hidden=64 */
 static int add_transformer(struct measure_list *list, char *word, struct err *err)
 {
-    char *name = strchr(word, ':') ? base_format("%.*s", (int)strcspn(word, ":"), word) : NULL;
-    bool known = network_is_transformer(name);
-    free(name);
-    if (!known)
+    AUTOFREE char *name = base_format("%.*s", (int)strcspn(word, ":"), word);
+    if (!network_is_transformer(name))
         return err_add_code(err, 64, "--networks: '%s': transformers alone have keys", word);
     struct text keys = {0};
     text_add(&keys, "network: ");
@@ -163,14 +161,12 @@ static int add_batch(struct measure_list *list, char *word, struct err *err)
 static int each_word(struct measure_list *list, const char *words,
                      int (*add)(struct measure_list *, char *, struct err *), struct err *err)
 {
-    if (!words)
-        return 0;
-    char *copy = base_copy(words), *rest = copy;
-    int failed = 0;
-    for (char *word; !failed && (word = strsep(&rest, ","));)
-        failed = add(list, word, err);
-    free(copy);
-    return failed;
+    AUTOFREE char *copy = base_copy(words);
+    char *rest = copy;
+    for (char *word; (word = strsep(&rest, ","));)
+        if (add(list, word, err))
+            return -1;
+    return 0;
 }
 
 int measure_list_read(struct measure_list *list, const char *networks, const char *batches,

@@ -269,10 +269,12 @@ def set_window(layer, node, kernel):
 
 
 def convolution(net, node):
-    """Conv."""
+    """Conv, and ConvTranspose, whose weights are inputs x outputs of a group x window."""
     weight = node.input(1)
     if weight is None or not weight.constant or weight.rank < 3:
         return False
+    if node.op == "ConvTranspose":
+        return any_window(net, node, "transposed-convolution", weight.dims[1] * node.get("group", 1))
     if weight.rank == 4 and weight.dims[2] == weight.dims[3] and is_window(node, weight.dims[2]):
         layer = net.append(node, "convolution", node.inputs[0], node.outputs[0])
         set_window(layer, node, weight.dims[2])
@@ -287,7 +289,7 @@ def any_window(net, node, kind, channels):
     """A convolution whose window is no square, has gaps, or other paddings; of one to three dimensions."""
     weight, value, out = node.input(1), node.inputs[0], node.outputs[0]
     layer = net.append(node, kind, value, out)
-    layer.shape_in, layer.out = (flat_shape(one.dims) for one in (value, out))
+    layer.shape_in, layer.out = ([one.dims[1], math.prod(one.dims[2:-1]), one.dims[-1]] for one in (value, out))
     layer.kernel, width = math.prod(weight.dims[2:-1]), weight.dims[-1]
     layer.kernel_width = 0 if width == layer.kernel else width
     layer.stride, layer.padding = node.at("strides", 0, 1), 0
@@ -295,19 +297,6 @@ def any_window(net, node, kind, channels):
     net.weigh(layer, weight)
     add_bias(net, node, node.input(2))
     return layer.out[0] == channels
-
-
-def flat_shape(dims):
-    """[channels, all sides but the last, the last] of a value with a batch of one."""
-    return [dims[1], math.prod(dims[2:-1]), dims[-1]]
-
-
-def transposed(net, node):
-    """ConvTranspose, whose weights are inputs x outputs of a group x window."""
-    weight = node.input(1)
-    if weight is None or not weight.constant or weight.rank < 3:
-        return False
-    return any_window(net, node, "transposed-convolution", weight.dims[1] * node.get("group", 1))
 
 
 def instance_norm(net, node):
@@ -577,23 +566,14 @@ def part(net, node):
 
 
 def view(net, node):
-    """Views cost nothing; what repeats or pads values does."""
-    if node.inputs[0].elements == node.outputs[0].elements:
-        net.alias(node.inputs[0], node.outputs[0])
+    """Views cost nothing, nor transposes where only dimensions of one change places; what repeats or pads values does."""
+    value, out = node.inputs[0], node.outputs[0]
+    order = [node.at("perm", i, value.rank - 1 - i) for i in range(value.rank if node.op == "Transpose" else 0)]
+    moved = [axis for axis in order if 0 <= axis < value.rank and value.dims[axis] != 1]
+    if value.elements == out.elements and moved == sorted(moved):
+        net.alias(value, out)
     else:
-        net.append(node, "permute", node.inputs[0], node.outputs[0])
-    return True
-
-
-def transpose(net, node):
-    """Nothing moves where only dimensions of one change places."""
-    dims = node.inputs[0].dims
-    order = [node.at("perm", i, len(dims) - 1 - i) for i in range(len(dims))]
-    moved = [axis for axis in order if 0 <= axis < len(dims) and dims[axis] != 1]
-    if moved == sorted(moved):
-        net.alias(node.inputs[0], node.outputs[0])
-    else:
-        net.append(node, "permute", node.inputs[0], node.outputs[0])
+        net.append(node, "permute", value, out)
     return True
 
 
@@ -677,13 +657,13 @@ def gelu_of_parts(net, node):
 
 OPERATIONS = {
     "Conv": convolution, "Gemm": product, "MatMul": product, "BatchNormalization": batch_norm,
-    "ConvTranspose": transposed, "InstanceNormalization": instance_norm, "Einsum": einsum, "Mul": multiply,
+    "ConvTranspose": convolution, "InstanceNormalization": instance_norm, "Einsum": einsum, "Mul": multiply,
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
     **dict.fromkeys(("Sigmoid", "HardSigmoid", "HardSwish", "Tanh"), gate),
     "LayerNormalization": layer_norm, "Relu": relu, "Clip": relu, "Add": addition, "MaxPool": pool, "AveragePool": pool,
     "GlobalAveragePool": mean, "ReduceMean": mean, "Concat": concat, "Gather": gather, "Slice": part, "Split": part,
-    "Transpose": transpose, "Dropout": dropout, "Softmax": softmax, "LogSoftmax": softmax,
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Expand", "Pad"), view),
+    "Dropout": dropout, "Softmax": softmax, "LogSoftmax": softmax,
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Expand", "Pad", "Transpose"), view),
     # on single values, or as good as
     **dict.fromkeys(
         "Abs And ArgMax ArgMin Celu Cos CumSum DepthToSpace Div Elu Equal Erf Exp Floor GatherElements GatherND Greater "
