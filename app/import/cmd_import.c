@@ -102,7 +102,7 @@ KIND(trace, import_trace, "trace", "FILE.json", trace_options,
      "steps, kernels and matrix products of a PyTorch profile or our own trace",
      "foretrain import trace rank0.pt.trace.json --job job.yaml --to mine.yaml\n"
      "foretrain import trace other.json --job other.yaml --with mine.yaml --to both.yaml\n"
-     "foretrain predict job.yaml --set platform.device=./both.yaml");
+     "foretrain predict job.yaml --set platform.device=./both.yaml --set cluster.software=null");
 
 KIND(log, import_log, "log", "FILE", log_options,
      "steps of a run, as Megatron-LM, NeMo, torchtitan or Composer report them",

@@ -32,7 +32,7 @@ static char *path_at(const struct job *job, const char *key, const char *name)
 static void assume_software(struct job *job)
 {
     const struct device *device = job->platform ? &job->platform->device : NULL;
-    if (device && device->measured.steps.count == 0 &&
+    if (device && !device_is_measured(device) &&
         device->math_efficiency.provenance != PROVENANCE_MEASURED && job->model &&
         !model_has_layout(job->model) && !job->scenario.cluster.software)
         job->scenario.cluster.software = base_copy(device_text_software(device));
@@ -77,18 +77,16 @@ static int place(struct job *job, struct err *err)
                      job->platform->name);
 }
 
-/* A profile decides what the device's software merges, and forgets what was measured. */
+/* A profile decides what the device's software merges. */
 static int check_overruled(const struct scenario *s, const char *const *set, int32_t set_count,
                            struct err *err)
 {
-    static const char *const keys[] = {"device.fusion", "device.classes", "device.measured"};
     for (int32_t i = 0; s->cluster.software && i < set_count; i++)
-        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
-            if (!strncmp(set[i], keys[k], strlen(keys[k])))
-                return err_add_code(err, 65,
-                                    "--set %s has no effect: software profile %s decides it; use "
-                                    "--set cluster.software=null",
-                                    set[i], s->cluster.software);
+        if (!strncmp(set[i], "device.fusion", strlen("device.fusion")))
+            return err_add_code(err, 65,
+                                "--set %s has no effect: software profile %s decides it; use "
+                                "--set cluster.software=null",
+                                set[i], s->cluster.software);
     return 0;
 }
 

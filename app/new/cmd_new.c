@@ -517,6 +517,8 @@ static int find_software(const struct new_request *request, const struct platfor
     AUTOFREE char *name = request->software ? base_copy(request->software)
                           : residual        ? platform_newest_software(device->name)
                                             : NULL;
+    if (!name && device_is_measured(device))
+        return 0;
     if (!name && device->compute_capability)
         name = base_copy(!is_text(network) || device->compute_capability < 80 ? any_software
                          : strncmp(network->name, "bert-", 5)                 ? text_software

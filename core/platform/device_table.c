@@ -108,21 +108,6 @@ double device_measured(const struct device *device, const struct step *step)
     return line((double)amount, 0, idle, (double)nearest->amount, nearest->time);
 }
 
-static void release_list(const struct field_table *table, struct field_list *list)
-{
-    for (int32_t i = 0; i < list->count; i++)
-        field_release(table, (char *)list->item + (size_t)i * table->size);
-    free(list->item);
-    *list = (struct field_list){0};
-}
-
-void device_forget(struct device *device)
-{
-    release_list(&device_class_table, &device->classes);
-    release_list(&device_profile_table, &device->profiles);
-    release_list(&device_row_table, &device->measured.steps);
-}
-
 /* --- checking --- */
 
 static int fault(const struct node *root, const char *list, int32_t index, struct err *err,

@@ -52,9 +52,6 @@ const struct device_class *device_find_class(const struct device *device, const 
 /** Seconds measured on @device for the shape of @step, or negative: not measured. */
 double device_measured(const struct device *device, const struct step *step);
 
-/** Drop classes and measured steps. */
-void device_forget(struct device *device);
-
 /** Check beyond single rows of a device file: no shape may take less time for more work, and no
  * amount or class may occur twice.
  * @return 0, or -1: located messages below @root. */

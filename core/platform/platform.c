@@ -229,6 +229,11 @@ static void prefix_path(void *context, const struct quantity *quantity, enum uni
     ((struct quantity *)(size_t)quantity)->path = path;
 }
 
+bool device_is_measured(const struct device *device)
+{
+    return device->classes.count + device->measured.steps.count > 0;
+}
+
 const char *device_text_software(const struct device *device)
 {
     if (device->compute_capability)

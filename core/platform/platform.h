@@ -332,6 +332,9 @@ void platform_scale(struct platform *platform,
  * carry as they stand; 1 where that is no less, or there are as many cards as devices. */
 double platform_staging(const struct platform *platform);
 
+/** Whether @device has classes or measured steps, which are of one software. */
+bool device_is_measured(const struct device *device);
+
 /** The software profile of a language model that a device runs when nobody names one; NULL: kernels
  * are as the device file says, like those of CPUs here. */
 const char *device_text_software(const struct device *device);

@@ -1,6 +1,5 @@
 #include "core/platform/software.h"
 
-#include "core/platform/device_table.h"
 #include "core/scenario/scenario.h"
 
 #define ROW(...) FIELD_ROW(__VA_ARGS__)
@@ -263,6 +262,11 @@ void software_free(struct software *software)
 int software_check_device(const struct software *software, const struct device *device,
                           struct err *err)
 {
+    if (device_is_measured(device))
+        return err_add_code(err, 65,
+                            "software %s would replace what was measured of device %s: use --set "
+                            "cluster.software=null, and kernels are as fast as its file says",
+                            software->name, device->name);
     if (!software->nccl || device->compute_capability || !strcmp(device->name, "ideal"))
         return 0;
     return err_add_code(err, 65,
@@ -367,5 +371,4 @@ void software_apply(const struct software *software, struct device *device)
     device->merges.passes = software->loss == LOSS_UNFUSED;
     device->memory_sd = software->memory_sd;
     software_rate(software, device);
-    device_forget(device); /* measurements do not apply to other software */
 }

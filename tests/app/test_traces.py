@@ -315,6 +315,9 @@ training: {{phases: [{{samples: 1000, batch_per_device: 8}}]}}
             widths.append(step[1] / step[0])
         self.assertLess(widths[0], 1.2)
         self.assertGreater(widths[1], 1.4)
+        self.assertIn("replace what was measured of device mine", self.refused(65, "predict", job, f"--set=platform.device={mine}"))
+        own = self.write("own.yaml", f"extends: dgx-h100\nname: own\ndevice: {mine}\n")
+        self.assertNotIn("software", good("new", "job", "--platform", own, "--nodes=2").stdout)
 
     def test_traces_of_a_device_are_fitted_together(self):
         """Convolutions at 9 % and at 36 % of the roofline are at 18 % in both; other hardware is refused."""

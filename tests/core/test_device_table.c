@@ -129,13 +129,6 @@ TEST(a_file_that_contradicts_itself_is_refused)
     }
 }
 
-TEST(forgets)
-{
-    HELD(device) device = device_of(HEAD "classes:\n" CLASS MEASURED ROW("8", "1 ms"));
-    device_forget(&device);
-    assert_same(seconds(&device, "a shape", 8, 100000000), 10e-6 + 1e-3 / 0.5);
-}
-
 /* What is looked up by shape must tell apart what costs differently. */
 TEST(equal_shapes_have_equal_work)
 {
