@@ -70,13 +70,9 @@ static int import_fit_line(struct import *import, struct curve *curve, double ma
                            struct curve_line *line, struct err *err)
 {
     struct curve_fit fit;
-    struct err own = {0};
-    if (curve_fit_lines(&fit, curve, &own)) {
-        int32_t code = own.exit_code;
-        err_add_code(err, code, "%s: %s", import->file, own.text);
-        err_release(&own);
-        return -1;
-    }
+    AUTORELEASE(err) struct err own = {0};
+    if (curve_fit_lines(&fit, curve, &own))
+        return err_add_code(err, own.exit_code, "%s: %s", import->file, own.text);
     tell(import, &fit);
     struct curve_piece chosen = choose(import, curve, &fit, matter, &line->first);
     line->latency = chosen.latency;
@@ -106,9 +102,9 @@ static double import_compare(struct import *import, const struct curve *curve,
         import->result.size[i] =
             (struct import_size){curve->size[i], measured, predicted, i >= line->first};
     }
-    char *residual = say_deviation("%.2f %% of the time", 100 * sqrt(squares / rows), rows);
+    AUTOFREE char *residual =
+        say_deviation("%.2f %% of the time", 100 * sqrt(squares / rows), rows);
     import_note(import, "residual of the %d sizes fitted: %s", rows, residual);
-    free(residual);
     import->result.sizes = curve->count;
     import->result.residual = rows > 2 ? sqrt(squares / rows) : 0;
     return curve_spread(squares, rows);
@@ -142,9 +138,8 @@ static int fit_flight(struct import *import, struct curve *curve, struct curve_l
         if (curve->size[i] / curve->seconds[i] > curve->size[best] / curve->seconds[best])
             best = i;
     }
-    if (!(line->latency >
-          0)) /* of larger messages a byte takes longer: the mean, as no line fits */
-        line->bandwidth = 1 / per_byte;
+    bool rises = line->latency > 0; /* else a byte of larger messages takes longer: no line fits */
+    line->bandwidth = rises ? line->bandwidth : 1 / per_byte;
     for (int32_t i = line->first; i <= last; i++) {
         double time = line->latency + curve->size[i] / line->bandwidth;
         squares += (time / curve->seconds[i] - 1) * (time / curve->seconds[i] - 1);

@@ -89,18 +89,10 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
         return fabric ? 0 : -1;
     free(import->base);
     import->base = NULL;
-    AUTORELEASE(device) struct device device = {0};
-    AUTORELEASE(err) struct err ignored = {0};
-    bool other = import->device && !device_read(&device, import->device, &ignored) &&
-                 !device.compute_capability;
-    AUTOFREE char *why =
-        other
-            ? base_format("%s has no NCCL, and others' algorithms are not modelled", import->device)
-            : base_format("no platform here with nodes of %d %s has NCCL's model", share,
-                          import->device ? import->device : "such devices");
     import_warn(import,
-                "%s: these times are those of a ring, and more nodes, where libraries take trees, "
-                "look too slow%s",
-                why, other ? "" : "; 'foretrain new platform' drafts one for --platform");
+                "no platform here with nodes of %d %s has NCCL's model: these times are those of a "
+                "ring, and more nodes, where NCCL and RCCL take trees, look too slow; 'foretrain "
+                "new platform' drafts one of devices with NCCL for --platform",
+                share, import->device ? import->device : "such devices");
     return 1;
 }

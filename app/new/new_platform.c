@@ -51,7 +51,7 @@ static int read_nics(struct machine *machine, struct err *err)
             err, 64,
             "--nics: expected 1 to 256 network cards and the rate of one, as in 8x400Gb/s, "
             "got '%s'%s%s",
-            request->nics ? request->nics : "", *reason ? ": " : "", reason);
+            request->nics, *reason ? ": " : "", reason);
     return failed ? -1 : 0;
 }
 

@@ -86,7 +86,7 @@ class Times(Found):
                               ("NVIDIA A10", "a10"), ("NVIDIA A10G", "a10g"), ("RTX A6000", "a6000"), ("AMD Instinct MI300X VF", "mi300x")):
             told = answer("import", "nccl-tests", self.write("named.log", text.replace("] X", f"] {model}")))
             self.assertIn(f"'{model}': {device} of" if device else f"'{model}' has no file", "\n".join(told["understood"] + told["warnings"]))
-        self.assertIn("mi300x has no NCCL", told["warnings"][0])
+        self.assertIn("of 1 mi300x has NCCL's model", told["warnings"][0])
 
     @WITH_GSL
     def test_two_ranks_tell_nothing_by_their_factor(self):
