@@ -69,8 +69,7 @@ static struct sweep_plan make_plan(const struct exchanges *exchange,
     plan.point.devices_per_node = 1;
     for (int32_t i = 0; i < exchange->sizes.count; i++) {
         struct sizes *to = &plan.sizes;
-        to->item = base_room(to->item, to->count, sizeof(*to->item));
-        to->item[to->count++] = exchange->sizes.item[i] * ranks;
+        BASE_NEXT(to->item, to->count) = exchange->sizes.item[i] * ranks;
     }
     return plan;
 }

@@ -10,8 +10,7 @@ static int add_size(struct sizes *sizes, double bytes, struct err *err)
         return err_add_code(err, 64, "--bytes: must be at least 1 B and less than 9 EB");
     if (sizes->count == SIZE_LIMIT)
         return err_add_code(err, 64, "--bytes: must have at most %d sizes", SIZE_LIMIT);
-    sizes->item = base_room(sizes->item, sizes->count, sizeof(*sizes->item));
-    sizes->item[sizes->count++] = llround(bytes);
+    BASE_NEXT(sizes->item, sizes->count) = llround(bytes);
     return 0;
 }
 
@@ -111,8 +110,7 @@ static int add_transformer(struct measure_list *list, char *word, struct err *er
                  : *at == '=' ? ':'
                               : *at,
                  strchr(":=", *at) ? " " : "");
-    list->network = base_room(list->network, list->networks, sizeof(*list->network));
-    list->network[list->networks++] =
+    BASE_NEXT(list->network, list->networks) =
         (struct measure_network){.name = base_copy(word), .optimizer = "adamw", .keys = keys.data};
     return 0;
 }
@@ -142,8 +140,7 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
     model_free(model);
     network.name = base_copy(word);
     network.keys = base_format("network: '%s', classes: %d", word, network.classes);
-    list->network = base_room(list->network, list->networks, sizeof(*list->network));
-    list->network[list->networks++] = network;
+    BASE_NEXT(list->network, list->networks) = network;
     return 0;
 }
 
@@ -153,8 +150,7 @@ static int add_batch(struct measure_list *list, char *word, struct err *err)
     if (!batch)
         return err_add_code(err, 64, "--batch: expected numbers of images such as 8,32, got '%s'",
                             word);
-    list->batch = base_room(list->batch, list->batches, sizeof(*list->batch));
-    list->batch[list->batches++] = batch;
+    BASE_NEXT(list->batch, list->batches) = batch;
     return 0;
 }
 

@@ -172,8 +172,7 @@ static int read_axis(const struct reading *r, struct axes *axes)
     if (length == 0 || !r->text[length])
         return refuse(r, r->text, strlen(r->text),
                       "key=values is expected, as in cluster.nodes=8..1024:x2");
-    axes->item = base_room(axes->item, axes->count, sizeof(*axes->item));
-    struct scanned *axis = &axes->item[axes->count++];
+    struct scanned *axis = &BASE_NEXT(axes->item, axes->count);
     *axis = (struct scanned){.key = strndup(r->text, length)};
     if (read_values(r, r->text + length + 1, &axis->value) || check_distinct(r, axes, axis))
         return -1;

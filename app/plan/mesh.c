@@ -138,8 +138,7 @@ static const struct passes *find_passes(struct meshes *meshes, const struct mesh
     const struct job *job = &meshes->job[mesh->job];
     AUTORELEASE(point) struct point point = {0};
     int32_t layers = job->part->layer_count;
-    meshes->passes = base_room(meshes->passes, meshes->passes_count, sizeof(*meshes->passes));
-    struct passes *p = &meshes->passes[meshes->passes_count++];
+    struct passes *p = &BASE_NEXT(meshes->passes, meshes->passes_count);
     *p = (struct passes){mesh->job,
                          micro,
                          again,
@@ -237,8 +236,7 @@ static void add_micro(struct building *b)
                 continue;
             }
             b->mesh.least = least_of(find_passes(meshes, &b->mesh), &b->pipeline, micros);
-            meshes->item = base_room(meshes->item, meshes->count, sizeof(*meshes->item));
-            meshes->item[meshes->count++] = b->mesh;
+            BASE_NEXT(meshes->item, meshes->count) = b->mesh;
         }
 }
 

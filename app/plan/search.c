@@ -101,8 +101,7 @@ static void add_group(struct search *search, int32_t platform, int64_t nodes, in
         if (group->platform == platform && group->nodes == nodes && group->batch == batch)
             return;
     }
-    search->group = base_room(search->group, search->group_count, sizeof(*search->group));
-    search->group[search->group_count++] = (struct group){platform, nodes, batch, -1};
+    BASE_NEXT(search->group, search->group_count) = (struct group){platform, nodes, batch, -1};
 }
 
 static struct candidate candidate_of(const struct search *search, const struct group *group,
@@ -117,12 +116,6 @@ static struct candidate candidate_of(const struct search *search, const struct g
         .nodes = group->nodes,
         .batch = group->batch,
     };
-}
-
-static void add_candidate(struct search *search, struct candidate candidate)
-{
-    search->list = base_room(search->list, search->count, sizeof(*search->list));
-    search->list[search->count++] = candidate;
 }
 
 /* Predict those from @first on in closed form. */
@@ -151,7 +144,8 @@ static int find_heads(struct search *search, int64_t first, struct err *err)
         int64_t begin = search->count, at = begin;
         for (int64_t g = 0; g < count; g++)
             if (search->group[first + g].head == -1)
-                add_candidate(search, candidate_of(search, &search->group[first + g], a, largest));
+                BASE_NEXT(search->list, search->count) =
+                    candidate_of(search, &search->group[first + g], a, largest);
         failed = predict_from(search, begin, err);
         for (int64_t g = 0; g < count && !failed; g++) {
             struct group *group = &search->group[first + g];
@@ -202,7 +196,7 @@ static int search_groups(struct search *search, int64_t first, struct err *err)
         for (int32_t a = 0; a < algorithms->count; a++)
             for (int32_t b = 0; b < buckets; b++)
                 if (b < buckets - 1 || strcmp(algorithms->item[a], own) != 0)
-                    add_candidate(search, candidate_of(search, &group, a, b));
+                    BASE_NEXT(search->list, search->count) = candidate_of(search, &group, a, b);
     }
     return predict_from(search, begin, err);
 }
@@ -244,8 +238,7 @@ static void hunt_choose(struct hunt *hunt)
             for (int32_t b = 0; b < values(search, DECISION_BUCKET)->count; b++) {
                 struct candidate c = candidate_of(search, &hunt->group, a, b);
                 memcpy(c.mesh, mesh->part, sizeof(c.mesh));
-                hunt->tried = base_room(hunt->tried, hunt->count, sizeof(c));
-                hunt->tried[hunt->count++] = c;
+                BASE_NEXT(hunt->tried, hunt->count) = c;
             }
     }
 }
@@ -292,8 +285,7 @@ static void add_layouts(struct search *search, const struct hunt *hunt)
                 layout.predicted = true;
                 layout.step = hunt->tried[k].figures.step.value;
             }
-        search->layout = base_room(search->layout, search->layouts, sizeof(layout));
-        search->layout[search->layouts++] = layout;
+        BASE_NEXT(search->layout, search->layouts) = layout;
     }
 }
 
@@ -307,7 +299,7 @@ static void hunt_end(struct hunt *hunt, const char *why)
     if (search->draws)
         add_layouts(search, hunt);
     for (int64_t i = 0; i < hunt->count && i < MESHES_KEPT; i++) {
-        add_candidate(search, hunt->tried[i]);
+        BASE_NEXT(search->list, search->count) = hunt->tried[i];
         hunt->tried[i].reason = NULL;
         price(search, &search->list[search->count - 1]);
     }
@@ -323,7 +315,7 @@ static void hunt_end(struct hunt *hunt, const char *why)
     none.code = 65;
     none.figures = figures_none();
     none.reason = why ? base_copy(why) : meshes_nearest(&hunt->meshes);
-    add_candidate(search, none);
+    BASE_NEXT(search->list, search->count) = none;
 }
 
 /* The meshes of @group that may be the best. */

@@ -90,8 +90,7 @@ struct kinds {
 
 static struct kind *add_kind(struct kinds *kinds, const char *name, size_t length)
 {
-    kinds->kind = base_room(kinds->kind, kinds->count, sizeof(*kinds->kind));
-    struct kind *kind = &kinds->kind[kinds->count++];
+    struct kind *kind = &BASE_NEXT(kinds->kind, kinds->count);
     *kind = (struct kind){.name = base_format("%.*s", (int)length, name)};
     return kind;
 }
@@ -99,8 +98,8 @@ static struct kind *add_kind(struct kinds *kinds, const char *name, size_t lengt
 static void add_row(void *context, const char *path, const char *type, const char *help)
 {
     struct kind *kind = context;
-    kind->row = base_room(kind->row, kind->count, sizeof(*kind->row));
-    kind->row[kind->count++] = (struct row){base_copy(path), base_copy(type), base_copy(help)};
+    BASE_NEXT(kind->row, kind->count) =
+        (struct row){base_copy(path), base_copy(type), base_copy(help)};
 }
 
 static void add_commands(struct kinds *kinds, const struct command *const *command)

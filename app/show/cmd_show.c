@@ -280,12 +280,6 @@ struct answer {
     int32_t accuracies;
 };
 
-static void add_line(struct answer *answer, struct line line)
-{
-    answer->line = base_room(answer->line, answer->lines, sizeof(line));
-    answer->line[answer->lines++] = line;
-}
-
 static int make_answer(struct answer *answer, const struct show_request *what, struct err *err)
 {
     struct convergence points = {.count = 0};
@@ -299,7 +293,7 @@ static int make_answer(struct answer *answer, const struct show_request *what, s
     for (int32_t i = 0; i < points.count; i++) {
         struct line line = describe(measured, &points, points.point[i].batch);
         snprintf(line.from, sizeof(line.from), "measured");
-        add_line(answer, line);
+        BASE_NEXT(answer->line, answer->lines) = line;
     }
     for (int32_t r = 0; convergence_recipes[r] && !what->accuracies && !what->points; r++) {
         if (what->recipe >= 0 && what->recipe != r)
@@ -307,7 +301,8 @@ static int make_answer(struct answer *answer, const struct show_request *what, s
         struct convergence curve = convergence_of(convergence_recipes[r]);
         int64_t batch = what->batch ? what->batch : next_batch(&curve, 0);
         for (; batch; batch = what->batch ? 0 : next_batch(&curve, batch))
-            add_line(answer, describe(convergence_recipes[r], &curve, batch));
+            BASE_NEXT(answer->line, answer->lines) =
+                describe(convergence_recipes[r], &curve, batch);
     }
     return 0;
 }

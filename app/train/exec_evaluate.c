@@ -74,8 +74,7 @@ static void add_score(struct train_scores *scores, const char *const *path, int3
                       struct evaluation evaluation)
 {
     double images = (double)evaluation.images;
-    scores->item = base_room(scores->item, scores->count, sizeof(*scores->item));
-    scores->item[scores->count++] =
+    BASE_NEXT(scores->item, scores->count) =
         (struct train_score){path, members, evaluation, (double)evaluation.top1 / images,
                              (double)evaluation.top5 / images};
 }

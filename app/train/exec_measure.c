@@ -307,8 +307,7 @@ static int measure_steps(struct trial *t, struct err *err)
 /* Add the time per image of the least number of iterations, with those that warm up, to @least. */
 static int run_trial(struct trial *trial, struct machine *machine, double *least, struct err *err)
 {
-    machine->trial = base_room(machine->trial, machine->trials, sizeof(*machine->trial));
-    trial->result = &machine->trial[machine->trials++];
+    trial->result = &BASE_NEXT(machine->trial, machine->trials);
     *trial->result = (struct machine_trial){.network = base_copy(trial->network->name),
                                             .image = trial->network->image,
                                             .batch = trial->batch};

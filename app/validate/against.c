@@ -136,10 +136,8 @@ static int read_row(struct against *file, struct err *err)
     row.inside = row.likely.low <= row.measured_s && row.measured_s <= row.likely.high;
     bool whole = isfinite(row.error + row.likely.low + row.likely.high);
     file->unscored += !whole;
-    if (whole) {
-        file->row = base_room(file->row, file->count, sizeof(row));
-        file->row[file->count++] = row;
-    }
+    if (whole)
+        BASE_NEXT(file->row, file->count) = row;
     return 0;
 }
 

@@ -245,8 +245,7 @@ static void conclude(struct validate_row *row, bool lab, double *value, int32_t 
 static struct validate_row *add_row(struct validation *validation, enum validate_group group,
                                     const char *name)
 {
-    validation->row = base_room(validation->row, validation->count, sizeof(*validation->row));
-    struct validate_row *row = &validation->row[validation->count++];
+    struct validate_row *row = &BASE_NEXT(validation->row, validation->count);
     *row = (struct validate_row){.group = group, .name = name};
     return row;
 }

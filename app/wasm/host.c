@@ -18,8 +18,7 @@ static int64_t file_count;
 
 void host_add_file(char *name, char *text)
 {
-    files = base_room(files, file_count, sizeof(*files));
-    files[file_count++] = (struct file){name, text, 0};
+    BASE_NEXT(files, file_count) = (struct file){name, text, 0};
 }
 
 static struct file *find(const char *name)

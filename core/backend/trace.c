@@ -6,8 +6,7 @@ static const char magic[] = "foretrain-trace 1", magic_raw[] = "foretrain-trace 
 
 void trace_add(struct trace *trace, struct span span)
 {
-    trace->span = base_room(trace->span, trace->span_count, sizeof(*trace->span));
-    trace->span[trace->span_count++] = span;
+    BASE_NEXT(trace->span, trace->span_count) = span;
 }
 
 /* A back end may have set the number of iterations before it has the first end. */

@@ -43,6 +43,10 @@ void *base_grow(void *array, int64_t need, int64_t *capacity, size_t size);
  * @return the array, moved or not; the old pointer is no longer valid. */
 void *base_room(void *array, int64_t count, size_t size);
 
+/** A further item of @array (or NULL), which only this lets grow; @count, a variable, counts it. */
+#define BASE_NEXT(array, count)                                                                    \
+    (*((array) = base_room(array, count, sizeof(*(array))), &(array)[(count)++]))
+
 /** A copy of @text, or NULL for NULL.  The caller owns it; release it with free(). */
 char *base_copy(const char *text);
 

@@ -58,8 +58,7 @@ int claim_output(const char *option, const char *path, const char *holds, struct
             failed = err_add_code(err, 64,
                                   "--%s %s and --%s %s would replace each other: name another file",
                                   claims[i].option, claims[i].path, option, path);
-    claims = base_room(claims, claim_count, sizeof(*claims));
-    claims[claim_count++] = claim;
+    BASE_NEXT(claims, claim_count) = claim;
     return failed;
 }
 

@@ -10,8 +10,7 @@ static void add(struct columns *columns, char *key, char *label, bool end, const
         any = any || !json_is_nothing(value);
         text = text || !(json_is_nothing(value) || json_as_real(value, &number));
     }
-    columns->item = base_room(columns->item, columns->count, sizeof(*columns->item));
-    columns->item[columns->count++] = (struct columns_item){key, label, text, end};
+    BASE_NEXT(columns->item, columns->count) = (struct columns_item){key, label, text, end};
     if (!any) {
         free(key);
         free(label);

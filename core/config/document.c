@@ -21,8 +21,7 @@ struct node *document_add_node(struct document *document, enum node_kind kind,
 
 void node_add(struct node *parent, struct node *child)
 {
-    parent->child = base_room(parent->child, parent->child_count, sizeof(child));
-    parent->child[parent->child_count++] = child;
+    BASE_NEXT(parent->child, parent->child_count) = child;
 }
 
 void node_swap(struct node *a, struct node *b)
@@ -89,8 +88,7 @@ static void split_lines(struct document_text *source)
     char *start = source->text;
     for (char *c = start; c; start = c + 1) {
         c = strchr(start, '\n');
-        source->line = base_room(source->line, source->line_count, sizeof(*source->line));
-        source->line[source->line_count++] = start;
+        BASE_NEXT(source->line, source->line_count) = start;
         if (!c)
             break;
         *c = '\0';
@@ -162,8 +160,7 @@ struct document_text *document_add_text(struct document *document, const char *n
     source->name = base_copy(name);
     source->numbered = numbered;
     source->hidden = numbered && is_hidden(name);
-    document->part = base_room(document->part, document->part_count, sizeof(source));
-    document->part[document->part_count++] = source;
+    BASE_NEXT(document->part, document->part_count) = source;
     if (document->part_count > 1)
         text_add(&document->text, "\n");
     text_append(&document->text, text, length);

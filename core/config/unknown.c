@@ -104,8 +104,7 @@ int32_t unknown_choice(double quantile, int32_t choices)
 
 static void add(struct unknowns *u, const char *path, int32_t choices, bool listed, char *range)
 {
-    u->item = base_room(u->item, u->count, sizeof(*u->item));
-    u->item[u->count++] = (struct unknown){
+    BASE_NEXT(u->item, u->count) = (struct unknown){
         .key = base_copy(path), .choices = choices, .listed = listed, .range = range};
 }
 

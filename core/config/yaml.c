@@ -153,8 +153,7 @@ static int keep_anchor(struct reader *reader, char *name, struct node *node)
         free(name);
         return origin_error(&node->origin, reader->err, "more than %d anchors", ANCHOR_LIMIT);
     }
-    reader->anchor = base_room(reader->anchor, reader->anchor_count, sizeof(*reader->anchor));
-    reader->anchor[reader->anchor_count++] = (struct anchor){name, node};
+    BASE_NEXT(reader->anchor, reader->anchor_count) = (struct anchor){name, node};
     return 0;
 }
 

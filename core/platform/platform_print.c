@@ -230,8 +230,7 @@ struct numbers {
 static void add_number(void *context, const struct quantity *quantity, enum unit unit)
 {
     struct numbers *numbers = context;
-    numbers->item = base_room(numbers->item, numbers->count, sizeof(*numbers->item));
-    numbers->item[numbers->count++] = (struct number){
+    BASE_NEXT(numbers->item, numbers->count) = (struct number){
         quantity->path, provenance_name(quantity->provenance), quantity->source, quantity->value};
 }
 

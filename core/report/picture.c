@@ -110,9 +110,8 @@ static void collect(struct pieces *all, const struct schedule *schedule, const s
         }
         double begin = fmax(0, span->begin - from), end = fmin(to, span->end) - from;
         int32_t micro = micro_of(step), times = step->kind == STEP_REPEAT ? step->repeat.times : 0;
-        all->item = base_room(all->item, all->count, sizeof(*all->item));
-        all->item[all->count++] = (struct piece){span->rank, step->lane, what,  name, number,
-                                                 micro,      times,      begin, end,  end - begin};
+        BASE_NEXT(all->item, all->count) = (struct piece){
+            span->rank, step->lane, what, name, number, micro, times, begin, end, end - begin};
     }
     if (all->count)
         qsort(all->item, (size_t)all->count, sizeof(*all->item), compare);
@@ -158,8 +157,7 @@ static void append(struct pieces *all, struct piece piece, double seconds, int32
     piece.begin += seconds;
     piece.end += seconds;
     piece.micro += piece.micro < 0 ? 0 : micros;
-    all->item = base_room(all->item, all->count, sizeof(*all->item));
-    all->item[all->count++] = piece;
+    BASE_NEXT(all->item, all->count) = piece;
 }
 
 /* Put what each repeat repeats in its place, of @micros micro-batches each time, unless that is too

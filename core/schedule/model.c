@@ -144,8 +144,7 @@ static void add_tensor(struct model *model, int32_t index, const char *part, int
 {
     if (elements == 0 || model->layer[index].frozen)
         return;
-    model->tensor = base_room(model->tensor, model->tensor_count, sizeof(*model->tensor));
-    struct tensor *tensor = &model->tensor[model->tensor_count++];
+    struct tensor *tensor = &BASE_NEXT(model->tensor, model->tensor_count);
     *tensor = (struct tensor){.layer = index, .elements = elements};
     snprintf(tensor->name, sizeof(tensor->name), "%s.%s", model->layer[index].name, part);
     model->layer[index].parameters += elements;

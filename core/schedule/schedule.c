@@ -104,10 +104,8 @@ int32_t schedule_add(struct schedule *schedule, struct step step, const struct d
     step.name = step.name ? step.name : "";
     if (step.kind == STEP_COMPUTE && !step.compute.shape)
         step.compute.shape = "";
-    for (int32_t i = 0; i < count; i++) {
-        schedule->dep = base_room(schedule->dep, schedule->dep_count, sizeof(*schedule->dep));
-        schedule->dep[schedule->dep_count++] = dep[i];
-    }
+    for (int32_t i = 0; i < count; i++)
+        BASE_NEXT(schedule->dep, schedule->dep_count) = dep[i];
     schedule->step = base_room(schedule->step, schedule->step_count, sizeof(*schedule->step));
     schedule->step[schedule->step_count] = step;
     return schedule->step_count++;

@@ -101,8 +101,7 @@ static int add_tensors(struct answer *answer, const char *file, const char *path
         return -1;
     for (int64_t i = 0; i < header.count; i++) {
         const struct safetensors_tensor *tensor = &header.tensor[i];
-        answer->tensor = base_room(answer->tensor, answer->tensors, sizeof(*answer->tensor));
-        struct shown_tensor *shown = &answer->tensor[answer->tensors++];
+        struct shown_tensor *shown = &BASE_NEXT(answer->tensor, answer->tensors);
         *shown = (struct shown_tensor){.file = file,
                                        .type = safetensors_type_names[tensor->type],
                                        .name = base_copy(tensor->name),
@@ -120,8 +119,7 @@ static void add_file(struct answer *answer, const char *file, int64_t bytes,
                      const struct manifest_entry *entry, bool right)
 {
     const char *verdict = !entry ? "no checksum" : right ? "right" : "WRONG";
-    answer->file = base_room(answer->file, answer->files, sizeof(*answer->file));
-    answer->file[answer->files++] =
+    BASE_NEXT(answer->file, answer->files) =
         (struct shown_file){file, entry ? CHECKSUM_NAME : NULL, verdict, bytes};
 }
 

@@ -2,8 +2,7 @@
 
 static struct stored_tensor *append(struct stored_list *list)
 {
-    list->item = base_room(list->item, list->count, sizeof(*list->item));
-    struct stored_tensor *tensor = &list->item[list->count++];
+    struct stored_tensor *tensor = &BASE_NEXT(list->item, list->count);
     *tensor = (struct stored_tensor){0};
     return tensor;
 }

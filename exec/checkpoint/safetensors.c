@@ -14,8 +14,7 @@ enum { PREFIX = 8, ALIGNMENT = 8, HEADER_LIMIT = 16 << 20 };
 
 static struct safetensors_tensor *append(struct safetensors *file, const char *name)
 {
-    file->tensor = base_room(file->tensor, file->count, sizeof(*file->tensor));
-    struct safetensors_tensor *tensor = &file->tensor[file->count++];
+    struct safetensors_tensor *tensor = &BASE_NEXT(file->tensor, file->count);
     *tensor = (struct safetensors_tensor){.name = base_copy(name)};
     return tensor;
 }

@@ -248,8 +248,8 @@ static void find_own(struct cpu_device *device)
                       iteration_is_vector(job->model, i % tensors);
         for (int32_t k = 0; vector == (i < tensors) && k < (vector ? 1 : shards); k++) {
             struct slice of = job->shard && !vector ? job->shard[k] : whole;
-            device->own = base_room(device->own, device->owns, sizeof(*device->own));
-            device->own[device->owns++] = slice_overlap((struct slice){p->offset, p->elements}, of);
+            BASE_NEXT(device->own, device->owns) =
+                slice_overlap((struct slice){p->offset, p->elements}, of);
         }
         device->vectors = i < tensors ? device->owns : device->vectors;
     }

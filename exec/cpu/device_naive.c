@@ -47,8 +47,7 @@ static int64_t largest(const struct device_state *state)
 static float *alloc(void *context, int64_t count)
 {
     struct device_state *state = context;
-    state->block = base_room(state->block, state->blocks, sizeof(*state->block));
-    return state->block[state->blocks++] = base_alloc(count, sizeof(float));
+    return BASE_NEXT(state->block, state->blocks) = base_alloc(count, sizeof(float));
 }
 
 static void open_layers(struct device_state *state)

@@ -168,8 +168,7 @@ static struct scratch take_scratch(struct shared *shared)
 static void give_scratch(struct shared *shared, struct scratch scratch)
 {
     pthread_mutex_lock(&shared->lock);
-    shared->idle = base_room(shared->idle, shared->idle_count, sizeof(*shared->idle));
-    shared->idle[shared->idle_count++] = scratch;
+    BASE_NEXT(shared->idle, shared->idle_count) = scratch;
     pthread_mutex_unlock(&shared->lock);
 }
 

@@ -83,9 +83,7 @@ static void cut_part(struct optimizer *optimizer, int32_t t, struct slice part, 
 {
     for (int64_t at = 0; at < part.elements; at += BLOCK) {
         int32_t count = (int32_t)(part.elements - at < BLOCK ? part.elements - at : BLOCK);
-        optimizer->block =
-            base_room(optimizer->block, optimizer->blocks, sizeof(*optimizer->block));
-        optimizer->block[optimizer->blocks++] =
+        BASE_NEXT(optimizer->block, optimizer->blocks) =
             (struct block){part.offset + at, state + at, count, t};
     }
 }

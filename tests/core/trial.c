@@ -179,8 +179,7 @@ void trial_each_platform(void (*visit)(void *context, struct platform *platform)
 
 static struct number *add(struct number_list *list, const char *path, enum unit unit)
 {
-    list->number = base_room(list->number, list->count, sizeof(*list->number));
-    struct number *number = &list->number[list->count++];
+    struct number *number = &BASE_NEXT(list->number, list->count);
     *number = (struct number){.unit = unit};
     snprintf(number->path, sizeof(number->path), "%s", path);
     return number;

@@ -70,8 +70,7 @@ float *engine_alloc(struct engine *engine, int64_t count)
     if (unit == page)
         madvise(block, size, MADV_HUGEPAGE); /* advice: not taking it costs only time */
     memset(block, 0, size);
-    engine->block = base_room(engine->block, engine->blocks, sizeof(*engine->block));
-    engine->block[engine->blocks++] = block;
+    BASE_NEXT(engine->block, engine->blocks) = block;
     return block;
 }
 
@@ -81,8 +80,7 @@ dnnl_memory_t engine_memory(struct engine *engine, tensor_desc desc, void *data)
     if (engine->addresses)
         data = DNNL_MEMORY_NONE; /* else oneDNN writes zeros where it pads */
     MUST(dnnl_memory_create(&memory, desc, engine->engine, data));
-    engine->memory = base_room(engine->memory, engine->memories, sizeof(*engine->memory));
-    engine->memory[engine->memories++] = memory;
+    BASE_NEXT(engine->memory, engine->memories) = memory;
     return memory;
 }
 

@@ -28,8 +28,7 @@
 
 static tensor_desc keep(struct engine *engine, tensor_desc desc)
 {
-    engine->tensor = base_room(engine->tensor, engine->tensors, sizeof(*engine->tensor));
-    return engine->tensor[engine->tensors++] = desc;
+    return BASE_NEXT(engine->tensor, engine->tensors) = desc;
 }
 
 tensor_desc engine_tensor(struct engine *engine, int32_t count, const dnnl_dims_t size,

@@ -24,8 +24,7 @@ static const char *name_at(const struct names *names, int64_t index)
 
 static void add_name(struct names *names, const char *name)
 {
-    names->at = base_room(names->at, names->count, sizeof(*names->at));
-    names->at[names->count++] = names->text.length;
+    BASE_NEXT(names->at, names->count) = names->text.length;
     text_append(&names->text, name, (int64_t)strlen(name) + 1);
 }
 
