@@ -249,19 +249,6 @@ static int check_training(const struct scenario *scenario, const struct node *ro
     else if (scenario->training.evaluate_every > 0 && scenario->training.validation_images == 0)
         result = origin_error(given(root, "training.evaluate_every"), err,
                               "evaluate_every has no effect: there are no validation images");
-    if (scenario->training.momentum >= 1)
-        result = origin_error(given(root, "training.optimizer.momentum"), err,
-                              "momentum must be less than 1");
-    if (scenario->training.beta2 >= 1)
-        result =
-            origin_error(given(root, "training.optimizer.beta2"), err, "beta2 must be less than 1");
-    int64_t group = scenario->training.norm_group;
-    if (group & (group - 1))
-        result = origin_error(given(root, "training.batch_norm.group"), err,
-                              "a group of batch norm must have 1, 2, 4, 8 ... devices");
-    if (scenario->training.label_smoothing >= 1)
-        result = origin_error(given(root, "training.label_smoothing"), err,
-                              "label smoothing must be less than 100 %%");
     return result;
 }
 
@@ -339,20 +326,15 @@ static int check_pairs(const struct scenario *s, const struct node *root, struct
     return result;
 }
 
-static int check_learning_rate(const struct scenario *scenario, const struct node *root,
-                               struct err *err)
+static int check_cycle(const struct scenario *scenario, const struct node *root, struct err *err)
 {
-    bool collapses = scenario->training.collapse.epochs > 0;
-    int result = 0;
     double cycle = total_epochs(scenario) / (double)scenario->training.learning_rate.cycles;
-    if (scenario->training.collapse.epochs + scenario->training.warmup_epochs > cycle)
-        result = origin_error(
-            given(root, collapses ? "training.collapse.epochs" : "training.warmup_epochs"), err,
-            "warm-up and collapse last longer than a cycle of %g epochs", cycle);
-    if (collapses && scenario->training.collapse.learning_rate <= 0)
-        result = origin_error(given(root, "training.collapse.epochs"), err,
-                              "a collapse needs training.collapse.learning_rate");
-    return result;
+    double collapse = scenario->training.collapse.epochs;
+    if (!(collapse + scenario->training.warmup_epochs > cycle))
+        return 0;
+    return origin_error(
+        given(root, collapse > 0 ? "training.collapse.epochs" : "training.warmup_epochs"), err,
+        "warm-up and collapse last longer than a cycle of %g epochs", cycle);
 }
 
 static int check_milestones(const struct scenario *scenario, const struct node *root,
@@ -364,65 +346,59 @@ static int check_milestones(const struct scenario *scenario, const struct node *
     for (int32_t i = 1; i < list->count; i++)
         if (milestone[i].epoch <= milestone[i - 1].epoch)
             return origin_error(origin, err, "milestones must stand in the order of their epochs");
-    if (scenario->training.learning_rate.decay == DECAY_STEP && list->count == 0)
-        return origin_error(given(root, "training.learning_rate.decay"), err,
-                            "step decay needs milestones");
     return 0;
 }
 
-static int check_execution(const struct scenario *scenario, const struct node *root,
-                           struct err *err)
+/* What one condition decides. */
+static int check_faults(const struct scenario *s, const struct node *root, struct err *err)
 {
+    int64_t group = s->training.norm_group, sharding = s->parallel.sharding;
+    int64_t each = s->parallel.expert_tensor;
+    int32_t algorithm = s->allreduce.algorithm;
+    bool stages = s->parallel.pipeline > 1, files = reads_files(s);
+    bool step = s->training.learning_rate.decay == DECAY_STEP;
+    bool collapses = s->training.collapse.epochs > 0;
+    bool paid = s->training.checkpoint.cost > 0 && s->training.checkpoint.bandwidth > 0;
+    bool rings = algorithm != ALGORITHM_TORUS2D && algorithm != ALGORITHM_HIERARCHICAL &&
+                 !s->allreduce.channels;
+    const struct {
+        bool fault;
+        const char *key, *message;
+    } faults[] = {
+        {s->training.momentum >= 1, "training.optimizer.momentum", "momentum must be less than 1"},
+        {s->training.beta2 >= 1, "training.optimizer.beta2", "beta2 must be less than 1"},
+        {group & (group - 1), "training.batch_norm.group",
+         "a group of batch norm must have 1, 2, 4, 8 ... devices"},
+        {s->training.label_smoothing >= 1, "training.label_smoothing",
+         "label smoothing must be less than 100 %"},
+        {collapses && s->training.collapse.learning_rate <= 0, "training.collapse.epochs",
+         "a collapse needs training.collapse.learning_rate"},
+        {step && !s->training.learning_rate.milestone.count, "training.learning_rate.decay",
+         "step decay needs milestones"},
+        {s->training.accumulate > 0, "training.micro_batch",
+         "no effect beside training.accumulate, whose passes are of batch_per_device images"},
+        {files && !s->training.data.path, "training.dataset.source",
+         "images from files need training.dataset.path"},
+        {paid, "training.checkpoint.bandwidth", "no effect beside training.checkpoint.cost"},
+        {each > 1 && each != scenario_tensor(s), "parallel.expert_tensor",
+         "an expert is of one device, or of parallel.tensor"},
+        {each == 1 && scenario_tensor(s) > 1 && !s->parallel.sequence, "parallel.expert_tensor",
+         "devices that have whole experts have parts of the positions: needs parallel.sequence"},
+        {s->parallel.expert > 1 && !rings, "parallel.expert",
+         "gradients of experts are summed over fewer devices; by rings, trees or nccl, without "
+         "channels"},
+        {s->model.transformer.lora && sharding == 3, "parallel.sharding",
+         "weights that are not trained are whole on each device; with model.lora up to 2"},
+        {stages && s->parallel.chunks > 1 && s->parallel.schedule == PIPELINE_GPIPE,
+         "parallel.chunks", "gpipe has one chunk for each stage; several are interleaved by 1f1b"},
+        {stages && sharding >= 2, "parallel.sharding",
+         "between stages of a pipeline each micro-batch would gather and scatter; 1 shards the "
+         "optimizer alone, and sends what FSDP sends there by default"},
+    };
     int result = 0;
-    if (scenario->training.accumulate > 0 && given(root, "training.micro_batch"))
-        result = origin_error(given(root, "training.micro_batch"), err,
-                              "no effect beside training.accumulate, whose passes are of "
-                              "batch_per_device images");
-    if (reads_files(scenario) && !scenario->training.data.path)
-        result = origin_error(given(root, "training.dataset.source"), err,
-                              "images from files need training.dataset.path");
-    return result;
-}
-
-static int check_checkpoint(const struct scenario *scenario, const struct node *root,
-                            struct err *err)
-{
-    if (!(scenario->training.checkpoint.cost > 0 && scenario->training.checkpoint.bandwidth > 0))
-        return 0;
-    return origin_error(given(root, "training.checkpoint.bandwidth"), err,
-                        "no effect beside training.checkpoint.cost");
-}
-
-static int check_parallel(const struct scenario *scenario, const struct node *root, struct err *err)
-{
-    bool stages = scenario->parallel.pipeline > 1;
-    int result = 0;
-    int64_t each = scenario->parallel.expert_tensor;
-    if (each && each != scenario_tensor(scenario) && (each > 1 || !scenario->parallel.sequence))
-        result = origin_error(given(root, "parallel.expert_tensor"), err,
-                              each > 1 ? "an expert is of one device, or of parallel.tensor"
-                                       : "devices that have whole experts have parts of the "
-                                         "positions: needs parallel.sequence");
-    enum algorithm algorithm = (enum algorithm)scenario->allreduce.algorithm;
-    if (scenario->parallel.expert > 1 &&
-        (algorithm == ALGORITHM_TORUS2D || algorithm == ALGORITHM_HIERARCHICAL ||
-         scenario->allreduce.channels))
-        result = origin_error(given(root, "parallel.expert"), err,
-                              "gradients of experts are summed over fewer devices; by rings, trees "
-                              "or nccl, without channels");
-    if (scenario->model.transformer.lora && scenario->parallel.sharding == 3)
-        result = origin_error(given(root, "parallel.sharding"), err,
-                              "weights that are not trained are whole on each device; with "
-                              "model.lora up to 2");
-    if (stages && scenario->parallel.chunks > 1 && scenario->parallel.schedule == PIPELINE_GPIPE)
-        result =
-            origin_error(given(root, "parallel.chunks"), err,
-                         "gpipe has one chunk for each stage; several are interleaved by 1f1b");
-    if (stages && scenario->parallel.sharding >= 2)
-        result = origin_error(given(root, "parallel.sharding"), err,
-                              "between stages of a pipeline each micro-batch would gather and "
-                              "scatter; 1 shards the optimizer alone, and sends what FSDP sends "
-                              "there by default");
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+        if (faults[i].fault && given(root, faults[i].key))
+            result = origin_error(given(root, faults[i].key), err, "%s", faults[i].message);
     return result;
 }
 
@@ -430,7 +406,6 @@ int scenario_check(const struct scenario *scenario, const struct node *root, str
 {
     return check_alone(scenario, root, err) | check_sharded(scenario, root, err) |
            scenario_check_target(scenario, root, err) | check_training(scenario, root, err) |
-           check_learning_rate(scenario, root, err) | check_milestones(scenario, root, err) |
-           check_execution(scenario, root, err) | check_checkpoint(scenario, root, err) |
-           check_pairs(scenario, root, err) | check_parallel(scenario, root, err);
+           check_cycle(scenario, root, err) | check_milestones(scenario, root, err) |
+           check_pairs(scenario, root, err) | check_faults(scenario, root, err);
 }
