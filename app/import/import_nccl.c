@@ -92,7 +92,7 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
     import_warn(import,
                 "no platform here with nodes of %d %s has NCCL's model: these times are those of a "
                 "ring, and more nodes, where NCCL and RCCL take trees, look too slow; 'foretrain "
-                "new platform' drafts one of devices with NCCL for --platform",
+                "new platform' drafts one for --platform where NCCL runs",
                 share, import->device ? import->device : "such devices");
     return 1;
 }

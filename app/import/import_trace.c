@@ -39,7 +39,7 @@ struct summary {
     struct operation *operation;
     struct stretch *step;
     int64_t rank_steps;   /* of the rank whose step came first */
-    int64_t devices;      /* that computed or communicated */
+    int64_t devices;      /* that computed or communicated; once added up at least 1 */
     const char *schedule; /* borrowed, or NULL */
     int64_t convolutions; /* operations, forward */
     int64_t events, operations, steps;
@@ -59,9 +59,8 @@ static int64_t external_of(const struct json *event)
 {
     int64_t id = -1;
     const struct json *arguments = json_get(event, "args");
-    if (!json_as_integer(json_get(arguments, "External id"), &id) &&
-        !json_as_integer(json_get(arguments, "external id"), &id)) /* before 1.12 */
-        id = -1;
+    if (!json_as_integer(json_get(arguments, "External id"), &id))
+        json_as_integer(json_get(arguments, "external id"), &id); /* before 1.12 */
     return id;
 }
 
@@ -379,10 +378,10 @@ static struct work_sum add_up_devices(struct summary *summary)
         summary->devices += busy > 0;
         count = 0;
     }
-    double devices = summary->devices > 1 ? (double)summary->devices : 1;
+    summary->devices += summary->devices == 0;
     for (int32_t work = 0; work < WORK_COUNT; work++)
-        mean.busy[work] /= devices;
-    mean.exposed /= devices;
+        mean.busy[work] /= (double)summary->devices;
+    mean.exposed /= (double)summary->devices;
     return mean;
 }
 
@@ -401,10 +400,9 @@ static int compare_job(struct import *import, const struct import_request *reque
                               .operations = summary->convolutions > 0,
                               .schedule = summary->schedule};
     profile.sum = add_up_devices(summary);
-    double devices = summary->devices > 1 ? (double)summary->devices : 1;
-    if (devices > 1)
-        import_note(import, "%g devices: the mean of them is compared", devices);
-    profile.convolutions = (double)summary->convolutions / devices;
+    if (summary->devices > 1)
+        import_note(import, "%" PRId64 " devices: the mean of them is compared", summary->devices);
+    profile.convolutions = (double)summary->convolutions / (double)summary->devices;
     for (int64_t i = 0; i < summary->events; i++)
         profile.own |= summary->event[i].op != NULL;
     for (int64_t i = 0; i < summary->steps; i++)

@@ -218,10 +218,10 @@ static void print_platform(struct import *import, const char *name, const char *
         text_add(out, "nodes: %" PRId64 "\n", import->nodes);
     if (!base)
         print_node(import, out);
-    if (base ? import->nic.bandwidth.source || import->tier_count
-             : import->wiring.count[VERTEX_NIC])
+    bool card = base ? import->nic.bandwidth.source != NULL : import->wiring.count[VERTEX_NIC];
+    if (card || (base && import->tier_count))
         text_add(out, "\nnetwork:\n");
-    if (base ? import->nic.bandwidth.source != NULL : import->wiring.count[VERTEX_NIC]) {
+    if (card) {
         text_add(out, "  nic:\n");
         print_link(import, out, 4, "network.nic.", &import->nic);
     }

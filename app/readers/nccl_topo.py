@@ -44,7 +44,7 @@ class Topology(tree.Node):
         hosts = list(dict.fromkeys(cpu.get("host_hash") for cpu in everything if cpu.name == "cpu"))
         self.hosts = max(len(hosts), 1)
         gpus = [one for one in everything if one.name == "gpu"]
-        gpus.sort(key=lambda gpu: (hosts.index(self.cpu(gpu).get("host_hash")) if self.cpu(gpu) else 0,
+        gpus.sort(key=lambda gpu: (hosts.index(gpu.inside("cpu").get("host_hash")) if gpu.inside("cpu") else 0,
                                    gpu.number("dev", 0, 1e6)))
         for gpu in gpus:
             self.add("devices", gpu)
@@ -59,27 +59,17 @@ class Topology(tree.Node):
         self.bridges = len(self.elements["switches"])
         for net in fast:
             self.add("nics", net)
-        self.share([pci for pci in map(self.pci, self.elements["nics"]) if pci], "busid")
+        self.share([pci for pci in (net.inside("pci") for net in self.elements["nics"]) if pci], "busid")
         names = sorted({one.name for one in everything} - KNOWN)
         for name in names:
             count = sum(one.name == name for one in everything)
             self.draft.note(f"{plural(count, 'element')} <{name}> not known and left out")
 
-    @staticmethod
-    def pci(element):
-        """The PCI function of an element, or None."""
-        return next((at for at in element.above() if at.name == "pci"), None)
-
-    @staticmethod
-    def cpu(element):
-        """The CPU of an element, or None."""
-        return next((at for at in element.above() if at.name == "cpu"), None)
-
     # ---- cables ----
 
     def pcie(self, element):
         """The kind of cable from the PCI function of @element upwards."""
-        pci = element if element.name == "pci" else self.pci(element)
+        pci = element if element.name == "pci" else element.inside("pci")
         speed = pci.number("link_speed", 1, 128) if pci else 0
         width = pci.number("link_width", 1, 32) if pci else 0
         efficiency = (0.762, "published", "NCCL 2.28 src/graph/topo.h: PCI_BW 12.0 GB/s for Gen3 x16 of 15.754")
@@ -115,10 +105,10 @@ class Topology(tree.Node):
         plane, others = 0, {}
         for link in gpu.children:
             count = link.number("count", 1, 64)
-            if link.name == "c2c" and self.cpu(gpu) in self.found:
+            if link.name == "c2c" and gpu.inside("cpu") in self.found:
                 rate = count * link.number("bw", 1, 1e6) * 1e6
                 if rate:
-                    self.draft.connect(self.found[gpu], self.found[self.cpu(gpu)], self.draft.link(
+                    self.draft.connect(self.found[gpu], self.found[gpu.inside("cpu")], self.draft.link(
                         "c2c", bandwidth=(rate, "datasheet", f"{self.draft.name}: {count:g} links of c2c")))
             if link.name not in ("nvlink", "xgmi") or not count:
                 continue
@@ -127,8 +117,8 @@ class Topology(tree.Node):
                 plane += count
             elif target:
                 others[target] = others.get(target, 0) + count
-            elif kind in CPU_CLASSES and self.cpu(gpu) in self.found:
-                self.draft.connect(self.found[gpu], self.found[self.cpu(gpu)], self.fast_link(gpu, count))
+            elif kind in CPU_CLASSES and gpu.inside("cpu") in self.found:
+                self.draft.connect(self.found[gpu], self.found[gpu.inside("cpu")], self.fast_link(gpu, count))
             else:
                 lost[link.get("tclass") or "no class"] = lost.get(link.get("tclass") or "no class", 0) + count
         for target, count in others.items():
@@ -139,12 +129,12 @@ class Topology(tree.Node):
 
     def host(self, element):
         """The host of an element; "" where the file has one."""
-        return self.cpu(element).get("host_hash") if self.cpu(element) else ""
+        return element.inside("cpu").get("host_hash") if element.inside("cpu") else ""
 
     def connect_everything(self):
         """All cables; returns of each GPU its links to NVSwitches and to other GPUs."""
         gpus = self.elements["devices"]
-        places = {(self.host(gpu), self.pci(gpu).get("busid").lower()): self.found[gpu] for gpu in gpus if self.pci(gpu)}
+        places = {(self.host(gpu), gpu.inside("pci").get("busid").lower()): self.found[gpu] for gpu in gpus if gpu.inside("pci")}
         lost = {}
         reach = [self.connect_gpu(gpu, places, lost) for gpu in gpus]
         for kind, count in lost.items():
@@ -212,7 +202,7 @@ class Topology(tree.Node):
         """What the first GPU is: by its PCI id; in files without one by its compute capability."""
         kinds = {}
         for gpu in self.elements["devices"]:
-            pci = self.pci(gpu)
+            pci = gpu.inside("pci")
             ident = ":".join(pci.get(key).lower().removeprefix("0x") for key in ("vendor", "device")) if pci else ":"
             kinds.setdefault((ident, gpu.get("sm"), gpu.get("gcn")), []).append(gpu)
         if len(kinds) > 1:
@@ -224,13 +214,12 @@ class Topology(tree.Node):
         if gcn or ident != ":":
             self.draft.put(model=f"PCI {ident}" if ident != ":" else f"gcn {gcn}")
             return
-        sxm = "sxm" if self.links else "pcie"
-        names = {"90": {"sxm": "h100-sxm5-80gb", "pcie": "h100-pcie-80gb"},
-                 "80": {"sxm": "a100-sxm4-80gb", "pcie": "a100-pcie-80gb"},
-                 "70": {"sxm": "v100-sxm2-16gb", "pcie": "v100-pcie-16gb"}, "60": {"sxm": "p100-sxm2-16gb", "pcie": "p100-sxm2-16gb"}}
+        names = {"90": ("h100-sxm5-80gb", "h100-pcie-80gb"), "80": ("a100-sxm4-80gb", "a100-pcie-80gb"),
+                 "70": ("v100-sxm2-16gb", "v100-pcie-16gb"), "60": ("p100-sxm2-16gb", "p100-sxm2-16gb")}
         if sm in names:
-            self.draft.put(device=names[sm][sxm])
-            self.draft.assume(f"device: {names[sm][sxm]}, as the file says only compute capability {int(sm) / 10:.1f}")
+            name = names[sm][not self.links]
+            self.draft.put(device=name)
+            self.draft.assume(f"device: {name}, as the file says only compute capability {int(sm) / 10:.1f}")
 
 
 def walks(count, edges):

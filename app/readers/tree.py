@@ -31,6 +31,10 @@ class Element:
             yield at
             at = at.parent
 
+    def inside(self, name):
+        """The nearest element around this that is called @name, or None."""
+        return next((at for at in self.above() if at.name == name), None)
+
     def number(self, key, low, high):
         """The number that attribute @key begins with; 0 where there is none.  Refused: beyond low to high."""
         text = self.get(key).split()
