@@ -70,8 +70,8 @@ bool draws_same_job(const struct draw_loop *loop, int32_t a, int32_t b)
     struct draw first = draws_at(loop, a), second = draws_at(loop, b);
     for (int32_t i = 0; i < first.count; i++) {
         const struct unknown *input = &loop->centre->unknowns.item[i];
-        if (!input->listed || unknown_choice(first.quantile[i], input->choices) !=
-                                  unknown_choice(second.quantile[i], input->choices))
+        if (input->values == 0 || unknown_choice(first.quantile[i], input->values) !=
+                                      unknown_choice(second.quantile[i], input->values))
             return false;
     }
     return true;

@@ -97,15 +97,16 @@ static double next_quantile(const struct unknowns *unknowns)
     return given ? unknowns->quantile[unknowns->count] : NAN;
 }
 
-int32_t unknown_choice(double quantile, int32_t choices)
+double unknown_choice(double quantile, double values)
 {
-    return (int32_t)fmin(quantile * choices, choices - 1);
+    return floor(fmin(quantile * values, values - 1));
 }
 
-static void add(struct unknowns *u, const char *path, int32_t choices, bool listed, char *range)
+static struct unknown *add(struct unknowns *u, const char *path, int32_t choices, char *range)
 {
-    BASE_NEXT(u->item, u->count) = (struct unknown){
-        .key = base_copy(path), .choices = choices, .listed = listed, .range = range};
+    BASE_NEXT(u->item, u->count) =
+        (struct unknown){.key = base_copy(path), .choices = choices, .range = range};
+    return &u->item[u->count - 1];
 }
 
 /* The drawn number is where @like was. */
@@ -133,8 +134,9 @@ static struct node *draw_between(struct settling *s, const char *path, const str
     double quantile = next_quantile(s->unknowns), width = second.value - first.value;
     double value = first.value + (isnan(quantile) ? 0.5 : quantile) * width;
     if (first.whole && !isnan(quantile)) /* each whole number equally likely */
-        value = fmin(floor(first.value + quantile * (width + 1)), second.value);
-    add(s->unknowns, path, 2, false, base_format("%s to %s", low->text, high->text));
+        value = first.value + unknown_choice(quantile, width + 1);
+    add(s->unknowns, path, 2, base_format("%s to %s", low->text, high->text))->values =
+        first.whole ? width + 1 : 0;
     return number_node(s, node, write_number(first, value));
 }
 
@@ -190,13 +192,15 @@ static struct node *draw_one(struct settling *s, const char *path, const struct 
     }
     double quantile = next_quantile(s->unknowns);
     int32_t count = list->child_count;
-    int32_t index = isnan(quantile) ? 0 : unknown_choice(quantile, count);
+    int32_t index = isnan(quantile) ? 0 : (int32_t)unknown_choice(quantile, count);
     struct text range = {0};
     for (int32_t i = 0; i < count; i++) {
         text_add(&range, "%s", i == 0 ? "" : i < count - 1 ? ", " : " or ");
         add_choice(&range, list->child[i]);
     }
-    add(s->unknowns, path, count, true, range.data);
+    struct unknown *unknown = add(s->unknowns, path, count, range.data);
+    unknown->listed = true;
+    unknown->values = count;
     return list->child[index];
 }
 
@@ -216,7 +220,7 @@ static struct node *draw_about(struct settling *s, const char *path, const struc
     }
     double quantile = next_quantile(s->unknowns);
     double drawn = centre.value * (isnan(quantile) ? 1 : exp(sd * normal_quantile(quantile)));
-    add(s->unknowns, path, 0, false, base_format("%s, spread %s", value->text, spread->text));
+    add(s->unknowns, path, 0, base_format("%s, spread %s", value->text, spread->text));
     return number_node(s, node, write_number(centre, centre.whole ? fmax(1, drawn) : drawn));
 }
 
@@ -330,7 +334,9 @@ int unknowns_merge(struct unknowns *all, const struct unknowns *more, struct err
         if (all->count == UNKNOWN_LIMIT)
             return err_add_code(err, 65, "the jobs have more than %d unknown inputs together",
                                 UNKNOWN_LIMIT);
-        add(all, item->key, item->choices, item->listed, base_copy(item->range));
+        struct unknown *copy = add(all, item->key, item->choices, base_copy(item->range));
+        copy->listed = item->listed;
+        copy->values = item->values;
     }
     return 0;
 }

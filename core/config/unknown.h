@@ -24,6 +24,7 @@ struct unknown {
     char *key;       /**< as assignments name it: "training.phases[0].batch_per_device"; owned */
     int32_t choices; /**< values to choose from, 2 for the ends of a range; 0: no end */
     bool listed;     /**< the choices are all there is: one_of */
+    double values;   /**< how many there are, equally likely: listed, whole; 0: any between */
     char *range;     /**< for people: "16 to 64", "ring or torus2d", "10 us, spread 40 %"; owned */
 };
 
@@ -48,8 +49,8 @@ bool node_is_unknown(const struct node *node);
 int unknowns_settle(struct unknowns *unknowns, struct document *document, const char *prefix,
                     struct err *err);
 
-/** Which of @choices, all equally likely, @quantile is. */
-int32_t unknown_choice(double quantile, int32_t choices);
+/** Which of @values, all equally likely, @quantile is: a whole number below it. */
+double unknown_choice(double quantile, double values);
 
 /** The place of @key among @unknowns; -1: it is none of them. */
 int32_t unknowns_find(const struct unknowns *unknowns, const char *key);

@@ -58,6 +58,22 @@ TEST(whole_numbers_are_equally_likely)
     is_text("a: {low: 16, high: 64}", 1, "64");
 }
 
+static void has_values(const char *text, double expected)
+{
+    OWN(document) *document = yaml_read_text("t.yaml", text, &err);
+    HELD(unknowns) unknowns = {0};
+    assert_ok(document && !unknowns_settle(&unknowns, document, "", &err), err);
+    assert_true(unknowns.item[0].values == expected);
+}
+
+TEST(values_that_draws_share_are_counted)
+{
+    has_values("a: {low: 16, high: 19}", 4);
+    has_values("a: {low: 1.5, high: 19}", 0);
+    has_values("a: {one_of: [ring, torus2d]}", 2);
+    has_values("a: {value: 3, spread: 40 %}", 0);
+}
+
 TEST(numbers_keep_what_they_measure)
 {
     is_number("a: {low: 500 ns, high: 2 us}", 0.2, UNIT_SECONDS, 0.8e-6);
