@@ -158,8 +158,7 @@ class Steps(torch.nn.Module):
         time, state = self.time(torch.sin(step[:, None] * torch.ones(4))), [torch.zeros(1, 8)] * 2
         for place in range(3):
             state = self.cell(x[:, place] + time, state)
-        values, at = state[0].topk(4)
-        return self.last(values * at)
+        return self.last(torch.mul(*state[0].topk(4)))  # values and places
 
 
 class Heads(torch.nn.Module):
