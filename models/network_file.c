@@ -609,6 +609,13 @@ static struct model *read_document(struct document *document, int32_t image, str
 struct model *network_read(const struct files *files, const char *path, int32_t image,
                            struct err *err)
 {
+    const char *ending = strrchr(path, '.');
+    if (ending && !strcasecmp(ending, ".onnx")) {
+        err_add_code(err, 65,
+                     "%s: 'foretrain import onnx %s --to net.yaml' makes a network file of it",
+                     path, path);
+        return NULL;
+    }
     return read_document(yaml_read_file(files, path, NULL, err), image, err);
 }
 

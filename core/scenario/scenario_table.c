@@ -51,9 +51,9 @@ static const struct field phase_rows[] = {
     REAL("epochs", epochs, UNIT_EPOCHS, "", 0, 1e6,
          "length of the phase in passes over the training data, more than 0; of the last phase "
          "training.target may decide it"),
-    REAL("samples", samples, UNIT_AMOUNT, "", 0, 1e18,
+    REAL("samples", samples, UNIT_AMOUNT, "", 1, 1e18,
          "length of the phase in samples, instead of epochs"),
-    REAL("tokens", tokens, UNIT_AMOUNT, "", 0, 1e18,
+    REAL("tokens", tokens, UNIT_AMOUNT, "", 1, 1e18,
          "length of the phase in tokens, model.tokens or model.sequence a sample, instead of "
          "epochs: 15T, 300B"),
     INTEGER("batch_per_device", batch_per_device, "", 1, 1e6,

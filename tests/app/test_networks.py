@@ -152,6 +152,7 @@ class Networks(support.Case):
 
     def test_sizes_that_a_file_says_are_not_said_otherwise(self):
         path = self.write("small.yaml", SMALL)
+        self.assertIn("'foretrain import onnx", self.refused(65, "predict", self.job, "--set=model.network=./own.onnx"))
         self.assertIn("has 5 outputs", self.refused(65, "show", "schedule", self.job, f"--set=model.network={path}",
                                                     "--set=model.classes=6"))
         shapes = [answer("show", "model", path, *words)["layers"][0]["height"] for words in ((), ("--image=16",))]
@@ -178,6 +179,7 @@ class Networks(support.Case):
             "training.dataset.train_images=1000000000000"))))
         self.assertIn("64 a sample", run("predict", job, "-banalytic", "--set=model.tokens=64").stdout)
         for words, message in ((("training.phases.0.samples=5",), "epochs, samples or tokens, not two"),
+                               (("training.phases.0.tokens=0",), "'0' is out of range"),
                                (("model.tokens=129",), "128 positions"),
                                (("model.heads=65536", "model.head_size=65536"), "features of all heads of attention are more than"),
                                (("model.network=llama-3-8b", "model.sequence=16777216"), "FLOP of a sample are beyond 64 bits"),
