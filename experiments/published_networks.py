@@ -39,8 +39,9 @@ class Network:
 NETWORKS = (
     (r"resnet(18|34|50|101|152)(v15)?", r"resnet\1", "ResNet", 224),
     (r"resnet(18|34|50|101|152)v1", r"resnet\1_v1", "ResNet", 224),
-    (r"wideresnet(50|101)2", r"wide_resnet\1_2", "ResNet", 224),
+    (r"wideresnet(50|101)2?", r"wide_resnet\1_2", "ResNet", 224),
     (r"resnext(50|101)(\d+)x(\d+)d", r"resnext\1_\2x\3d", "ResNeXt", 224),
+    (r"resnext50", "resnext50_32x4d", "ResNeXt", 224),
     (r"seresnext(50|101)(\d+)x(\d+)d", r"se_resnext\1_\2x\3d", "ResNeXt", 224),
     (r"regnet([xy])(?:00)?([48])(?:00mf)?", r"regnet_\1_\g<2>00mf", "RegNet", 224),
     (r"regnet([xy])0?(1|3)(6|2)(?:gf)?", r"regnet_\1_\2_\3gf", "RegNet", 224),
@@ -57,9 +58,11 @@ NETWORKS = (
     (r"efficientnetb(\d)", r"efficientnet_b\1", "depthwise", 224),
     (r"efficientnetwideseb(\d)", r"efficientnet_widese_b\1", "depthwise", 224),
     (r"efficientnetv2([sml])", r"efficientnet_v2_\1", "depthwise", 300),
-    (r"convnext(tiny|small|base|large)", r"convnext_\1", "ConvNeXt", 224),
-    (r"swin(v2)?([tsb]).*", r"swin_\1\2", "Swin", 224),
-    (r"vit(b|l|h)[a-z]*?(?:patch)?(14|16|32)(224)?", r"vit_\1_\2", "ViT", 224),
+    (r"convnext(tiny|small|base|large|xlarge)", r"convnext_\1", "ConvNeXt", 224),
+    (r"convnext([tsbl]|xl)", r"convnext\1", "ConvNeXt", 224),
+    (r"swin([tsbl])(?:iny|mall|ase|arge)?(?:patch4)?(?:window7)?(?:224)?", r"swin_\1", "Swin", 224),
+    (r"(?:vit|deit)(ti|s|b|l|h)(?:ny|mall|ase|arge|uge)?(?:patch)?(14|16|32)(224)?", r"vit_\1_\2", "ViT", 224),
+    (r"deit(ti|s|b)(?:ny|mall|ase)?", r"vit_\1_16", "ViT", 224),
     (r"ssd300resnet50", "ssd300_resnet50", "detection", 300),
     (r"ssdresnet34", "ssd_resnet34", "detection", 300),
     (r"retinanetresnext5032x4d", "retinanet_resnext50_32x4d", "detection", 800),
@@ -72,7 +75,8 @@ NETWORKS = (
 )
 SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 260, "efficientnet_b3": 300, "efficientnet_b4": 380,
          "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inceptionv3": 299}
-SPELLED = {"inceptionv3": "inception_v3"}
+SPELLED = {"inceptionv3": "inception_v3", "convnextt": "convnext_tiny", "convnexts": "convnext_small",
+           "convnextb": "convnext_base", "convnextl": "convnext_large", "convnextxl": "convnext_xlarge"}
 
 
 def network_of(name):

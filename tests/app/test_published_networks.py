@@ -68,6 +68,9 @@ class Networks(support.Case):
                             {"network": "mine", "remarks": f"{ROW['remarks']}; torchvision equivalent resnet50"},
                             {"device": "NVIDIA A100-SXM4-80GB (400W)"}, {"device": "LambdaCloud 1x A100 80GB SXM4"})
         self.assertEqual(len({row["predicted_s"] for row in rows}), 1, rows)
+        small = self.predict(*({"network": name} for name in ("deit_small_patch16_224", "DeiT-S", "ViT-S/16", "vit_s_16")))
+        self.assertEqual(len({row["predicted_s"] for row in small}), 1, small)
+        self.assertIn("is not built in", self.refusals({"network": "swin_base_patch4_window12_384"})[0])  # not Swin-B
 
     def test_a_layout_is_that_of_the_remarks(self):
         last, first, none = self.predict({}, {"remarks": "PT 20.10 NGC, NCHW"}, {"remarks": ""})
