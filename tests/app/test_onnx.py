@@ -249,8 +249,8 @@ class Onnx(support.Case):
         good("import", "onnx", path, "--to", to, *words)
         return to
 
-    def check(self, name, model, x, delta=0.01, **words):
-        """Parameters are equal, FLOP within 1 % of what runs."""
+    def check(self, name, model, x, idle=0, **words):
+        """Parameters are equal, FLOP within 1 % of what runs, but for so many products with zeros."""
         path = self.directory / "net.onnx"
         for part in model.modules():
             if type(part).__name__ == "StochasticDepth":
@@ -261,7 +261,7 @@ class Onnx(support.Case):
             model(*x) if isinstance(x, tuple) else model(x)
         network = answer("show", "model", self.imported(path))
         self.assertEqual(network["parameters"], sum(p.numel() for p in model.parameters()), name)
-        self.assertAlmostEqual(network["flops"]["forward"] / (2 * counter.count), 1, delta=delta, msg=name)
+        self.assertAlmostEqual(network["flops"]["forward"] / (2 * (counter.count - idle)), 1, delta=0.01, msg=name)
         path.unlink()
 
     def test_parameters_and_flop_are_those_of_pytorch(self):
@@ -293,7 +293,7 @@ class Onnx(support.Case):
         self.check("gpt", Gpt(), tokens)
         self.check("windows", Windows(), torch.zeros(1, 4, 32))
         self.check("open batch", small_vit(), image, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
-        self.check("steps", Steps(), (torch.zeros(1, 3, 8), torch.zeros(1)), delta=0.2)  # a product with zeros is none
+        self.check("steps", Steps(), (torch.zeros(1, 3, 8), torch.zeros(1)), idle=8 * 32)
 
     def test_resnet50_is_the_built_in_one(self):
         path = self.directory / "net.onnx"
