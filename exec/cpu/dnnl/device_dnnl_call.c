@@ -100,12 +100,13 @@ static void describe_shapes(struct maker *m, struct call_layout layout)
                                      : layout.planar ? dnnl_abcd
                                                      : tag_of(layout);
     const dnnl_format_tag_t tag_out = linear ? dnnl_ab : tag_of(layout);
-    m->flat = engine_tensor(m->engine, axes_weight, size, dnnl_f32,
-                            groups      ? dnnl_abcde
-                            : axes == 2 ? dnnl_ab
-                                        : dnnl_abcd);
-    m->any = engine_tensor(m->engine, axes_weight, size, dnnl_f32, dnnl_format_tag_any);
-    m->narrow_any = engine_tensor(m->engine, axes_weight, size, narrow, dnnl_format_tag_any);
+    const dnnl_format_tag_t tag = groups ? dnnl_abcde : axes == 2 ? dnnl_ab : dnnl_abcd;
+    /* To reorder the weights of a linear layer takes longer than its product with few images:
+     * 2048 x 1000 of them with 8 images 4.6 ms, and 0.7 ms as they are. */
+    const dnnl_format_tag_t packed = axes == 2 ? tag : dnnl_format_tag_any;
+    m->flat = engine_tensor(m->engine, axes_weight, size, dnnl_f32, tag);
+    m->any = engine_tensor(m->engine, axes_weight, size, dnnl_f32, packed);
+    m->narrow_any = engine_tensor(m->engine, axes_weight, size, narrow, packed);
     m->x = values(m, axes, l->in, layout.images, dnnl_f32, tag_in);
     m->narrow_x = values(m, axes, l->in, layout.images, narrow, tag_in);
     m->y = values(m, axes_out, l->out, layout.images, dnnl_f32, tag_out);
