@@ -48,6 +48,13 @@ static bool gathers(const struct layer *layer)
     return layer->exchanged && layer->exchange[0] == COLLECTIVE_ALL_GATHER;
 }
 
+/* Of one element of a value. */
+static int32_t value_size(const struct memory_case *of, const struct value *kept)
+{
+    bool narrow = of->scenario->model.products && kept->read && !kept->wide;
+    return narrow ? 1 : dtype_size((enum dtype)of->scenario->model.compute);
+}
+
 /* Bytes of a sample that layer @index keeps of its value for backward. */
 static int64_t kept_bytes(const struct memory_case *of, int32_t index, const struct value *kept)
 {
@@ -62,9 +69,7 @@ static int64_t kept_bytes(const struct memory_case *of, int32_t index, const str
     else if (layer->op == LAYER_SOFTMAX)
         value = true;
     int64_t mask = layer->op == LAYER_DROPOUT && !is_merged(of, index) ? elements : 0;
-    bool narrow = of->scenario->model.products && kept->read && !kept->wide;
-    int32_t size = narrow ? 1 : dtype_size((enum dtype)of->scenario->model.compute);
-    return value * elements * size + mask;
+    return value * elements * value_size(of, kept) + mask;
 }
 
 /* Bytes of a sample: of words, each score and its gradient once more in fp32. */
@@ -84,6 +89,14 @@ static bool is_again(const struct model *model, const struct scenario *scenario,
     if (scenario->parallel.recompute != RECOMPUTE_FULL)
         return layer->again && layer->again == scenario->parallel.recompute;
     return !strcmp(layer->role, "body") && strcmp(layer->block, "body") != 0;
+}
+
+/* Whether what runs again is formed once more for those that read it: Megatron Core discards the
+ * outputs of norms, activations and projections of latent attention, and keeps those of others. */
+static bool discards(const struct scenario *scenario)
+{
+    int64_t again = scenario->parallel.recompute;
+    return again == RECOMPUTE_NORMS || again == RECOMPUTE_LATENT;
 }
 
 /* Whether layers @index and @index + 1 run again together. */
@@ -115,7 +128,10 @@ static struct value *find_values(const struct memory_case *of)
     }
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        bool stays = gathers(layer) && layer->axis == AXIS_TENSOR && of->merges.gathered;
+        bool parts = layer->exchanged && layer->axis == AXIS_TENSOR,
+             stays = parts && gathers(layer) && of->merges.gathered;
+        if (parts && !stays && discards(of->scenario))
+            value[i].stretch = value[layer->input[0]].stretch;
         for (int32_t k = 0; k < layer->input_count; k++) {
             struct value *in = layer->input[k] < 0 ? NULL : &value[layer->input[k]];
             if (!in)
@@ -145,8 +161,8 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
             again = 0;
         if (!value[i].stretch)
             sum += kept_bytes(of, i, &value[i]);
-        else if (value[i].across)
-            sum += elements * size;
+        else if (value[i].across && !discards(of->scenario))
+            sum += elements * value_size(of, &value[i]);
         else
             again += kept_bytes(of, i, &value[i]);
         most = again > most ? again : most;

@@ -197,3 +197,27 @@ TEST(keeps_less_where_layers_run_again)
         assert_int_equal(kept[1] - kept[0], 3 * bytes[how] * values);
     }
 }
+
+/* Norms: of 2 for each and 8 for the activation none stays, whoever shares the layer.  More is
+ * never kept because more runs again, of narrow products neither. */
+TEST(discards_what_norms_and_projections_write)
+{
+    for (int32_t k = 0; k < 12; k++) {
+        struct scenario scenario = half_precision();
+        const struct transformer keys = {.layers = 2, .tensor = k % 3 ? 2 : 1, .apart = k % 3 == 2};
+        OWN(model) *model = network_open(NULL, k < 6 ? "gpt2" : "deepseek-v2", 0, 2, &keys, NULL);
+        scenario.model.products = k / 3 % 2 ? PRODUCTS_FP8 : 0;
+        int64_t kept[RECOMPUTE_COUNT];
+        for (int32_t how = 0; how < RECOMPUTE_COUNT; how++) {
+            scenario.parallel.recompute = how;
+            kept[how] = plan_of(model, &scenario, 1, 3, 3).activations;
+            assert_in_range(kept[how], 1, kept[RECOMPUTE_NONE]);
+        }
+        int64_t bytes = k % 3 == 0 ? 12 : k % 3 == 1 ? 8 : 6;
+        if (k < 3)
+            assert_int_equal(kept[RECOMPUTE_NONE] - kept[RECOMPUTE_NORMS],
+                             3 * 2 * bytes * 1024 * 768);
+        if (k >= 6)
+            assert_true(kept[RECOMPUTE_LATENT] < kept[RECOMPUTE_NORMS]);
+    }
+}
