@@ -164,7 +164,8 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
                        parts, model->name, chunks > 1 ? ", those of all chunks," : "",
                        cuts.blocks ? cuts.blocks : most_parts(&cuts),
                        cuts.blocks ? "blocks" : "parts between which one value crosses");
-    if (given && parts > 1 && given * (parts - 1) >= cuts.blocks + (cuts.after ? given : 0))
+    bool lacks = given * (parts - 1) >= cuts.blocks + (cuts.after ? given : 0);
+    if (given && parts > 1 && (lacks || given > cuts.blocks))
         return err_add(
             err, "%" PRId32 " parts of %" PRId32 " blocks are more than the %" PRId32 " of %s%s",
             parts, given, cuts.blocks, model->name,

@@ -78,8 +78,13 @@ TEST(the_last_part_has_the_blocks_that_others_leave)
     static const struct {
         int64_t blocks, stages, each;
         int32_t expected[4];
-    } cases[] = {{13, 4, 4, {4, 4, 4, 1}}, {5, 4, 2, {1, 2, 2, 0}}, {9, 3, 2, {2, 2, 5}},
-                 {6, 4, 2, {2, 2, 2, 0}},  {13, 4, 7, {0}},         {4, 4, 2, {0}}};
+    } cases[] = {{13, 4, 4, {4, 4, 4, 1}},
+                 {5, 4, 2, {1, 2, 2, 0}},
+                 {9, 3, 2, {2, 2, 5}},
+                 {6, 4, 2, {2, 2, 2, 0}},
+                 {13, 4, 7, {0}},
+                 {4, 4, 2, {0}},
+                 {4, 2, 5, {0}}};
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         OWN(model) *model = network("gpt2", cases[i].blocks);
         struct scenario scenario = scenario_of(cases[i].stages, 1, PIPELINE_1F1B);
