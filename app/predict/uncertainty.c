@@ -371,18 +371,22 @@ static void draw_steps(const struct table *t, const struct factors *d, int32_t c
 
 /* The efficiency is that of runs in which each kind had its share, so the errors of the kinds
  * cancel there: of another network the differences of shares count.  From a tenth of the time in
- * other kinds on, it is a network of its own. */
+ * other kinds on, it is a network of its own.  Where single steps were measured, shapes count
+ * instead: those that were not. */
 static double doubt_kinds(const struct table *t)
 {
     const struct schedule *schedule = t->steady.schedule;
     const struct device *device = t->task->point.run.device;
-    double part[KERNEL_COUNT] = {0}, sum = 0, apart = 0, squares = 0;
+    double part[KERNEL_COUNT] = {0}, sum = 0, apart = 0, squares = 0, other = 0;
     for (int32_t id = 0; id < schedule->step_count; id++)
         if (schedule->step[id].kind == STEP_COMPUTE) {
             double roof = step_runs(&schedule->step[id]) * t->parts[id].roof;
             part[schedule->step[id].compute.kernel] += roof;
             sum += roof;
+            other += device_measured(device, &schedule->step[id]) < 0 ? roof : 0;
         }
+    if (device->measured.steps.count)
+        return sum > 0 ? other / sum * device->other_networks : 0;
     for (int32_t k = 0; k < KERNEL_COUNT && device->rated && sum > 0; k++) {
         double more = part[k] / sum - device->doubt[k].share;
         apart += fabs(more) / 2;

@@ -106,7 +106,8 @@ struct device {
     bool rated;           /**< the software knows kinds of kernels: */
     struct kind_rate rate[DTYPE_COUNT][KERNEL_COUNT];
     struct kind_doubt doubt[KERNEL_COUNT];
-    double other_networks;      /**< standard deviation of the logarithm from network to network */
+    double other_networks;      /**< standard deviation of the logarithm from network to network, in
+                                     kinds of kernels or shapes that none of the measured has */
     double whole_nodes;         /**< the same of several devices about one */
     double with_experts;        /**< the same of networks with experts */
     bool tf32[KERNEL_COUNT];    /**< it computes in tf32 what is said to be fp32 */

@@ -209,6 +209,10 @@ static const struct field device_rows[] = {
              "what the host takes to launch a collective, before its first message"),
     QUANTITY("jitter", device, jitter, OPTIONAL, UNIT_FRACTION, 0, 1,
              "coefficient of variation of its step time, where noise.compute_cv does not say one"),
+    ROW("other_networks", device, other_networks, "55 %",
+        "relative standard deviation of what a network of shapes takes that were not measured, "
+        "beside those under 'measured'",
+        .kind = FIELD_REAL, .unit = UNIT_FRACTION, .minimum = 0, .maximum = 10),
     COUNTED("compute_capability", device, compute_capability, OPTIONAL, 200,
             "of a device that runs CUDA: 10 * major + minor"),
     COUNTED("multiprocessors", device, multiprocessors, OPTIONAL, 1e5,

@@ -85,12 +85,13 @@ ample = int(words["most"]) > 30000
 for batch in map(int, words["batch"].split(",")[:None if ample else 1]):
     for network in words["networks"].split(","):
         steps = []
+        own, longer = (network, 2) if network == "vgg11" else ("", 1)
         for i in range(1, 9):
             flops, size = i * 1000000 * batch, 10000 * batch
-            steps.append(step("forward", "convolution", "conv %d" % i, batch, flops, size,
-                              flops / 80e9))
-            steps.append(step("backward-filter", "convolution", "conv %d" % i, batch, flops, size,
-                              flops / 40e9))
+            steps.append(step("forward", "convolution", "conv %d" % i + own, batch, flops, size,
+                              longer * flops / 80e9))
+            steps.append(step("backward-filter", "convolution", "conv %d" % i + own, batch, flops, size,
+                              longer * flops / 40e9))
             steps.append(step("forward", "batch-norm", "norm %d" % i, batch, 0, i * size,
                               i * size / 8e9))
             for twice in range(2):  # of one shape; one of both has nothing to add up
@@ -159,13 +160,13 @@ class Machine(support.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def predicted(self):
+    def predicted(self, *words):
         """The answer for the job on one device, mine.yaml."""
         platform = self.write("here.yaml", PLATFORM.format(device="./mine.yaml"))
         return support.answer(
             "predict", self.job, "--backend=analytic", f"--set=cluster.platform={platform}",
             "--set=cluster.nodes=1", "--set=cluster.devices_per_node=1",
-            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}")
+            "--set=model.precision.compute=fp32", "--set=allreduce={overlap: none}", *words)
 
     def rounds(self):
         """How often the machine was asked."""
@@ -190,6 +191,22 @@ class Machine(support.Case):
             self.assertAlmostEqual(1e-9 * result["memory_bandwidth"] * classes[name]["efficiency"] / 8, 1, delta=0.02)
         for trial in result["trials"]:
             self.assertAlmostEqual(trial["by_classes_s"] / trial["time_s"], 1, delta=0.01)
+
+    def test_shapes_that_were_not_measured_are_as_uncertain_as_networks_left_out(self):
+        def spread(networks, *words):
+            result = self.answer("-o", self.directory / "mine.yaml", "--overwrite", "--networks=" + networks)
+            step = self.predicted(*words)
+            return result["other_networks"], math.log(step["step_s_high"] / step["step_s_low"])
+        usual, alone = spread("resnet20")
+        self.assertEqual((usual, spread("resnet20,resnet8")[0]), (0.55, 0.55))  # no shape of its own
+        convolution, kernels = 36e6 * (8 + 32) * (1 / 80e9 + 1 / 40e9), 32 * 5e-6
+        twice = math.log((2 * convolution + kernels) / (convolution + kernels))  # too short, and too long
+        apart, wide = spread("resnet20,vgg11")
+        self.assertAlmostEqual(apart, math.sqrt((0.55**2 + 2 * twice**2) / 3), delta=0.005)
+        # 90 % of a normal distribution; none of the job's shapes was measured
+        self.assertAlmostEqual(alone, 2 * 1.645 * 0.55, delta=0.2)
+        self.assertAlmostEqual(wide, 2 * 1.645 * apart, delta=0.2)
+        self.assertLess(spread("resnet20", "--set=device.other_networks=0")[1], 0.2)
 
     def test_memory_is_as_fast_as_the_faster_of_steps_and_copies(self):
         file = self.directory / "mine.yaml"
@@ -327,7 +344,7 @@ class Machine(support.Case):
         for factors, spread in (([1, 1], 0), (self.NEVER, 0.2)):
             self.assertAlmostEqual(self.answer("-o", file, factors=factors)["spread"], spread)
             self.assertEqual(f"spread: {100 * spread:.3g} %" in file.read_text(encoding="utf-8"), spread > 0)
-            low, high = support.likely(self.predicted(), "step_s")
+            low, high = support.likely(self.predicted("--set=device.other_networks=0"), "step_s")
             width[spread] = math.log(high / low)
         self.assertGreater(width[0.2], 3 * width[0])
 
