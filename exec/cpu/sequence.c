@@ -131,10 +131,16 @@ static void add_backward(job *s)
 EVERY_WIDTH static void gelu_stretch(int64_t count, const float *restrict from, const float *dy,
                                      float *restrict to)
 {
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        float x = from[i], bell, below = vectors_normal(x, &bell);
-        to[i] = dy ? to[i] + (below + x * NORMAL_PEAK * bell) * dy[i] : x * below;
+    const int64_t back =
+        dy ? count : 0; /* one loop's masked load of no address took 8 times as long */
+    float bell;
+#pragma omp simd private(bell)
+    for (int64_t i = back; i < count; i++)
+        to[i] = from[i] * vectors_normal(from[i], &bell);
+#pragma omp simd private(bell)
+    for (int64_t i = 0; i < back; i++) {
+        float below = vectors_normal(from[i], &bell);
+        to[i] += (below + from[i] * NORMAL_PEAK * bell) * dy[i];
     }
 }
 
