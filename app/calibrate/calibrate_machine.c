@@ -174,6 +174,16 @@ static double device_fit_trial(const struct device_fit *fit, const struct machin
     return seconds;
 }
 
+/* What each row reaches. */
+static void find_speeds(const struct device_fit *fit)
+{
+    for (struct machine_step *row = fit->row; row < fit->row + fit->rows; row++) {
+        row->flops_per_s = (double)row->flops / row->time_s;
+        row->bytes_per_s = (double)row->bytes / row->time_s;
+        row->roofline = roof(fit, row) / row->time_s;
+    }
+}
+
 /* The median of the classes with arithmetic, or of those without; of all where there are none. */
 static double typical(const struct device_fit *fit, bool arithmetic)
 {
@@ -394,6 +404,7 @@ static int device_fit_make(struct device_fit *fit, const struct machine *machine
 {
     collect(fit, machine);
     find_peaks(fit, machine);
+    find_speeds(fit);
     find_classes(fit);
     fit->between =
         machine->together.between > 0 ? machine->together.between : median_between(machine);
@@ -731,6 +742,35 @@ COLUMNS(fit_columns, NULL, struct device_fit)
     COLUMN_ITEMS("classes", class, classes, .table = &class_columns);
 }
 
+COLUMNS(kernel_columns, NULL, struct machine_step)
+{
+    COLUMN("op", op, .words = compute_op_names, .help = "kind of compute");
+    COLUMN("shape", shape, .help = "of the layer");
+    COLUMN("dtype", dtype, .words = dtype_names, .help = "type of the arithmetic");
+    COLUMN("amount", amount, .help = "images, or parameters of the optimizer");
+    COLUMN("kernels", kernels, .help = "that the step starts");
+    COLUMN("time_s", time_s, .help = "in the fastest round");
+    COLUMN("spread", spread, .help = "between the quartiles of its times");
+    COLUMN("flops_per_s", flops_per_s, .zero = true, .help = "that it computes; null: nothing");
+    COLUMN("bytes_per_s", bytes_per_s, .help = "that it moves");
+    COLUMN("roofline_share", roofline,
+           .help = "part of the fastest arithmetic or traffic of all steps");
+}
+
+COLUMNS(fit_kernel_columns, NULL, struct device_fit)
+{
+    COLUMN_ITEMS("shapes", row, rows, .table = &kernel_columns);
+}
+
+SHARED_COLUMNS(machine_kernels_columns, "machine-kernels/1", struct shown_device)
+{
+    COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
+    COLUMN_MEMBERS(machine, &round_columns);
+    COLUMN("spread", spread, .help = "relative standard deviation of times between rounds");
+    COLUMN_MEMBERS(fit, &fit_kernel_columns);
+    COLUMN("written", written, .null = true, .help = "the device file; null: none");
+}
+
 SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
 {
     COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
@@ -740,9 +780,29 @@ SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
     COLUMN("written", written, .null = true, .help = "the device file; null: none");
 }
 
+static void print_rounds(struct text *out, const struct machine *machine)
+{
+    if (machine->rounds > 1)
+        text_add(out, "quickest of %d rounds, the next %.1f %% apart at most", machine->rounds,
+                 100 * machine->apart);
+    else
+        text_add(out, "one round: no spread known");
+    text_add(out, "; meanwhile other processes had %.0f %% of the processors, the host %.0f %%\n",
+             100 * machine->share.foreign, 100 * machine->share.steal);
+}
+
 static void print_people(struct text *out, const struct device_fit *fit,
                          const struct machine *machine, const struct json *all)
 {
+    if (json_get(all, "shapes")) {
+        columns_print(out,
+                      "op: step, shape, dtype: type, amount, time_s, flops_per_s, bytes_per_s, "
+                      "roofline_share: of the roofline",
+                      json_get(all, "shapes"));
+        text_add(out, "\n");
+        print_rounds(out, machine);
+        return;
+    }
     columns_print(out,
                   "op: steps, layer, dtype: type, shapes, efficiency, efficiency_sd: +-, residual",
                   json_get(all, "classes"));
@@ -760,13 +820,7 @@ static void print_people(struct text *out, const struct device_fit *fit,
                   json_get(all, "trials"));
     text_add(out, "\nof shapes that were not measured, a network is off by %.0f %%\n",
              100 * fit->other_networks);
-    if (machine->rounds > 1)
-        text_add(out, "quickest of %d rounds, the next %.1f %% apart at most", machine->rounds,
-                 100 * machine->apart);
-    else
-        text_add(out, "one round: no spread known");
-    text_add(out, "; meanwhile other processes had %.0f %% of the processors, the host %.0f %%\n",
-             100 * machine->share.foreign, 100 * machine->share.steal);
+    print_rounds(out, machine);
 }
 
 /* --- the whole --- */
@@ -794,7 +848,10 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
     struct shown_device shown = {device_words[request->machine.compute.device], request->directory,
                                  machine, &fit, spread};
     AUTORELEASE(json)
-    struct json *json = failed ? NULL : answer_json(&machine_device_columns, &shown);
+    struct json *json =
+        failed ? NULL
+               : answer_json(request->kernels ? &machine_kernels_columns : &machine_device_columns,
+                             &shown);
     if (!failed && request->head.json) {
         json_print(out, json);
     } else if (!failed) {

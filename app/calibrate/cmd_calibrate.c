@@ -72,6 +72,7 @@ static const struct option cluster_options[] = {
                                             .repeats = REQUEST_REPEATS}
 
 static const struct calibrate_request device_defaults = {DEFAULTS};
+static const struct calibrate_request kernels_defaults = {DEFAULTS, .kernels = true};
 static const struct calibrate_request cluster_defaults = {DEFAULTS, .cluster = true,
                                                           .bytes = "1KiB..4MiB:x4"};
 
@@ -82,6 +83,16 @@ static const struct command calibrate_device_command = {
     .examples = "foretrain calibrate device -o my-cpu.yaml",
     RECORD(device_options, struct calibrate_request, &device_defaults),
     ANSWERS(&machine_device_columns),
+    .run = measure,
+};
+static const struct command calibrate_kernels_command = {
+    .name = "kernels",
+    .synopsis = "[options]",
+    .help = "measure each shape of kernels on this machine's device",
+    .examples = "foretrain calibrate kernels --networks transformer:layers=1:hidden=512:heads=8:"
+                "vocab=4096:sequence=128 --batch 1,4,16",
+    RECORD(device_options, struct calibrate_request, &kernels_defaults),
+    ANSWERS(&machine_kernels_columns),
     .run = measure,
 };
 static const struct command calibrate_cluster_command = {
@@ -95,8 +106,8 @@ static const struct command calibrate_cluster_command = {
     .run = measure,
 };
 
-static const struct command *const kinds[] = {&calibrate_device_command, &calibrate_cluster_command,
-                                              NULL};
+static const struct command *const kinds[] = {&calibrate_device_command, &calibrate_kernels_command,
+                                              &calibrate_cluster_command, NULL};
 
 const struct command command_calibrate = {
     .name = "calibrate",

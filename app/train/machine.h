@@ -16,6 +16,7 @@ struct machine_step {
     int32_t kernels;
     double time_s; /**< median over the faster half of the iterations; of some, their mean */
     double spread; /**< between the quartiles of all, relative to the median */
+    double flops_per_s, bytes_per_s, roofline; /**< that it reaches, and part of; by device_fit */
 };
 
 /** One network at one batch. */

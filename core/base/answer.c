@@ -51,6 +51,8 @@ static const struct ending {
     {"images_per_s", "throughput", UNIT_IMAGES_PER_SECOND},
     {"samples_per_s", "throughput", UNIT_SAMPLES_PER_SECOND},
     {"_bytes_per_s", "", UNIT_BYTES_PER_SECOND},
+    {"bytes_per_s", "traffic", UNIT_BYTES_PER_SECOND},
+    {"flops_per_s", "speed", UNIT_FLOPS},
     {"bandwidth", "bandwidth", UNIT_BYTES_PER_SECOND},
     {"_s", "", UNIT_SECONDS},
     {"_bytes", "", UNIT_BYTES},

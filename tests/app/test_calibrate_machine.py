@@ -208,6 +208,16 @@ class Machine(support.Case):
         self.assertAlmostEqual(wide, 2 * 1.645 * apart, delta=0.2)
         self.assertLess(spread("resnet20", "--set=device.other_networks=0")[1], 0.2)
 
+    def test_kernels_are_shown_shape_by_shape(self):
+        shapes = {(k["op"], k["shape"], k["amount"]): k for k in self.answer(kind="kernels")["shapes"]}
+        self.assertEqual(len(shapes), 66)
+        first = shapes["forward", "conv 1", 8]
+        self.assertAlmostEqual(first["flops_per_s"] / (8e6 / (8e6 / 80e9 + 5e-6)), 1)
+        self.assertAlmostEqual(first["bytes_per_s"] / (8e4 / (8e6 / 80e9 + 5e-6)), 1)
+        self.assertAlmostEqual(max(k["roofline_share"] for k in shapes.values()), 1)
+        self.assertRegex(self.calibrate(kind="kernels").stdout,
+                         r"(?m)^ +forward +conv 1 +fp32 +8 +105 us +76.19 GFLOP/s +761.9 MB/s +95.39 %$")
+
     def test_memory_is_as_fast_as_the_faster_of_steps_and_copies(self):
         file = self.directory / "mine.yaml"
         for copied, source in ((4e9, "the fastest that any step moved its bytes, caches included"),
