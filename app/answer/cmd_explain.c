@@ -172,11 +172,11 @@ static void print_run(struct text *out, const char *name, const struct explanati
 static void print_scale(struct text *out, const struct answer *answer)
 {
     const struct point *a = &answer->run[0].task[0].point, *b = &answer->run[1].task[0].point;
-    if (answer->count == 2 && a->batch != b->batch)
+    if (answer->count == 2 && point_images(a) != point_images(b))
         text_add(out,
                  "\nthe times of B - A are for the %lld %s of B: those of A count %.3g times\n",
                  (long long)b->batch, model_inputs(answer->run[1].job.model, 0),
-                 (double)b->batch / (double)a->batch);
+                 point_images(b) / point_images(a));
 }
 
 static void print_answer(struct text *out, const struct answer *answer)

@@ -155,7 +155,7 @@ static void find_parts(const struct prediction *p, double part[DIFFERENCE_COUNT]
         images += (double)phase->steps * (double)phase->global_batch;
         spent += (double)(phase->steps * phase->devices) * result->phase_step_time[i];
     }
-    double speed = (double)baseline->point.batch / baseline->step;
+    double speed = point_images(&baseline->point) / baseline->step;
     part[DIFFERENCE_IMAGES] = images;
     part[DIFFERENCE_DEVICES] = steps / spent;
     part[DIFFERENCE_SPEED] = 1 / speed;

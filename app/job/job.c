@@ -369,6 +369,11 @@ static int lay_out(const struct job *job, struct extent extent, struct point *po
     return 0;
 }
 
+double point_images(const struct point *point)
+{
+    return (double)point->batch * grid_replicas(point->grid) / grid_ranks(point->grid);
+}
+
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
 {
     if (phase > job_phases(job))

@@ -83,6 +83,9 @@ struct point {
     struct run run;            /**< points to the fabric and to the platform's device */
 };
 
+/** Images per device of a step: those of a batch are of as many devices as have it together. */
+double point_images(const struct point *point);
+
 /** Build the iteration of @phase (from 1), or of a baseline, into @point, zeroed but for a schedule
  * of it that is known.  Borrows from the resolved @job.
  * @return 0, or -1: no such phase (exit code 64). */

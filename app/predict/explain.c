@@ -145,7 +145,7 @@ int explanation_make(struct explanation *explanation, const char *path,
 struct cause explanation_difference(const struct explanation *a, const struct explanation *b,
                                     enum cause_kind cause)
 {
-    double images = (double)b->task[RUN].point.batch / (double)a->task[RUN].point.batch;
+    double images = point_images(&b->task[RUN].point) / point_images(&a->task[RUN].point);
     const struct cause *less = &a->cause[cause], *more = &b->cause[cause];
     return (struct cause){
         .name = cause_names[cause],
@@ -184,7 +184,7 @@ static void take(const struct drawing *d, const struct explanation *own,
     double images = (double)own->task[RUN].point.batch / (double)own->task[BASELINE].point.batch;
     double said = images * own->task[BASELINE].step / own->task[RUN].step;
     draw->number = number;
-    draw->batch = (double)own->task[RUN].point.batch;
+    draw->images = point_images(&own->task[RUN].point);
     draw->efficiency = fmin(images * baseline->time / run->time, fmax(1, said));
     explanation_causes(own, drawn[RUN], drawn[BASELINE], draw->cause);
     double sum = 0;
@@ -288,7 +288,7 @@ int explanation_draw(struct explanation *e, const struct predict_options *option
     if (failed)
         return -1;
     for (int32_t k = 0; k < loop.count; k++)
-        if (e->draw[k].batch > 0) /* it made a job */
+        if (e->draw[k].images > 0) /* it made a job */
             e->draw[e->draws++] = e->draw[k];
     find_intervals(e->draw, e->draws, e->cause, &e->efficiency_likely);
     return 0;
@@ -305,7 +305,7 @@ void explanation_difference_likely(const struct explanation *a, const struct exp
         k += more->number <= less->number;
         if (less->number != more->number)
             continue;
-        double images = more->batch / less->batch;
+        double images = more->images / less->images;
         both[count].efficiency = more->efficiency - less->efficiency;
         for (int c = 0; c < CAUSE_COUNT; c++) {
             both[count].cause[c].seconds = more->cause[c].seconds - images * less->cause[c].seconds;

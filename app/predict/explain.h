@@ -68,7 +68,7 @@ struct cause {
 /** One draw of everything uncertain. */
 struct explained_draw {
     int32_t number;    /**< of the random numbers behind it; equal ones are equal in two runs */
-    double batch;      /**< images of a device of the run */
+    double images;     /**< of a device of the run */
     double efficiency; /**< at most 1, unless the prediction is more */
     struct cause cause[CAUSE_COUNT];
 };

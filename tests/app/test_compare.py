@@ -69,6 +69,23 @@ class Compare(support.Case):
         self.assertIn("over 99 %", result["sentence"])
         self.assertIn("on the nic", pair["cause"])
 
+    def test_devices_that_have_a_batch_together_count_each(self):
+        jobs = [self.write(f"{stages}.yaml", f"""\
+version: 1
+model: {{network: gpt2}}
+cluster: {{platform: dgx-h100, nodes: 2}}
+parallel: {{pipeline: {stages}}}
+training: {{phases: [{{samples: 64, global_batch: 64, micro_batch: 1}}]}}
+""") for stages in (2, 4)]
+        result = answer("compare", *jobs, "-banalytic")
+        factor = {one["name"]: one["factor"] for one in result["pairs"][0]["factors"]}
+        less, more = (job["weak_scaling_efficiency"] for job in result["jobs"])
+        self.assertAlmostEqual(factor["scaling efficiency"], less / more, 9)
+        result = answer("explain", *jobs, "-banalytic")
+        for causes in zip(result["causes"], *(one["causes"] for one in result["runs"])):
+            difference, less, more = (cause["seconds"] for cause in causes)
+            self.assertAlmostEqual(difference, more - less, 12)
+
     def test_without_intervals_there_is_no_probability(self):
         platform = self.write("mine.yaml", f"extends: {support.ROOT}/platforms/abci.yaml\n"
                               "name: mine\ndevice: ideal\n")
