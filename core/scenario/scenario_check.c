@@ -258,7 +258,7 @@ static bool reads_files(const struct scenario *scenario)
            scenario->training.data.source != SOURCE_PROCEDURAL;
 }
 
-/* Keys that matter only where others say something, too. */
+/* Keys that matter only where others say something, too, if it is 1 as on an axis of a sweep. */
 static int check_pairs(const struct scenario *s, const struct node *root, struct err *err)
 {
     int32_t decay = s->training.learning_rate.decay, optimizer = s->training.optimizer;
@@ -305,13 +305,13 @@ static int check_pairs(const struct scenario *s, const struct node *root, struct
         {"input.prefetch", workers, "input.workers"},
         {"input.storage", workers, "input.workers"},
         {"input.image_bytes", s->input.storage > 0, "input.storage"},
-        {"parallel.sequence", tensor, "parallel.tensor"},
-        {"parallel.chunks", stages, "parallel.pipeline"},
+        {"parallel.sequence", given(root, "parallel.tensor"), "parallel.tensor"},
+        {"parallel.chunks", stages || s->parallel.chunks == 1, "parallel.pipeline"},
         {"parallel.blocks", stages, "parallel.pipeline"},
         {"parallel.blocks", s->parallel.balance == BALANCE_BLOCKS, "parallel.balance: blocks"},
         {"parallel.schedule", stages, "parallel.pipeline"},
         {"parallel.balance", stages, "parallel.pipeline"},
-        {"parallel.context_by", s->parallel.context > 1, "parallel.context"},
+        {"parallel.context_by", given(root, "parallel.context"), "parallel.context"},
         {"parallel.imbalance", expert, "parallel.expert"},
         {"parallel.expert_by", expert, "parallel.expert"},
         {"parallel.expert_tensor", expert, "parallel.expert"},

@@ -342,11 +342,11 @@ static const struct field scenario_rows[] = {
     SWITCH("parallel.sequence", parallel.sequence, "",
            "between the layers that they share, each has a part of the positions: reduce-scatter "
            "and all-gather in place of all-reduce; false when not given; predictions only"),
-    INTEGER("parallel.sharding", parallel.sharding, "", 1, 3,
-            "what each rank has a shard of (ZeRO's stage): 1 the optimizer (reduce-scatter, "
-            "update, all-gather); 2 the gradients, too; 3 the weights, too, which each bucket's "
-            "layers gather before forward and backward (FSDP); GPUs train with 1; with ring and "
-            "nccl all ranks share, with torus2d those of a row"),
+    INTEGER("parallel.sharding", parallel.sharding, "", 0, 3,
+            "what each rank has a shard of (ZeRO's stage): 0 nothing; 1 the optimizer "
+            "(reduce-scatter, update, all-gather); 2 the gradients, too; 3 the weights, too, which "
+            "each bucket's layers gather before forward and backward (FSDP); GPUs train with 1; "
+            "with ring and nccl all ranks share, with torus2d those of a row"),
     WORD("parallel.recompute", parallel.recompute, "none", recompute_names,
          "what is computed again before backward and not kept: norms and activations (norms), what "
          "latent attention projects up (latent), attention (selective), or each block of which the "

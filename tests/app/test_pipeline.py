@@ -144,6 +144,14 @@ class Pipeline(support.Case):
         self.assertIn("waiting for other stages", run("explain", self.job, "-banalytic",
                                                       "--set=training.phases.0.batch_per_device=4").stdout)
 
+    def test_one_of_each_is_a_value_like_others(self):
+        """As on an axis of a sweep: what says how to share stays beside it."""
+        for one, none in ((("tensor=1", "sequence=true"), ()), (("pipeline=1", "chunks=1"), ("pipeline=null",)),
+                          (("context=1", "context_by=all-gather", "sharding=0"), ())):
+            first, second = (self.predicted("-banalytic", *(f"--set=parallel.{word}" for word in words)) for words in (one, none))
+            self.assertEqual([first[key] for key in ("schedule_hash", "step_s", "memory")],
+                             [second[key] for key in ("schedule_hash", "step_s", "memory")], one)
+
     def test_what_cannot_be_is_refused(self):
         for *words, message in (("parallel.pipeline=3", "error: 16 devices are no multiple of the 3"),
                                 ("parallel.pipeline=16", "more than its 12 blocks"),
