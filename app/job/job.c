@@ -385,7 +385,10 @@ int job_point(const struct job *job, int32_t phase, struct point *point, struct 
     if (phase == JOB_STRONG) {
         counts.batch_per_device = (counts.global_batch - 1) / extent_replicas(extent) + 1;
         int64_t turns = job->scenario.parallel.chunks > 1 ? extent.grid.pipeline : 1;
-        turns *= turns > 1 ? counts.micro_batch : 1; /* chunks need whole rounds of micro-batches */
+        int64_t micro = job->scenario.training.micro_batch; /* whole ones, of chunks whole rounds */
+        turns *= micro > 0 && counts.batch_per_device > micro ? micro
+                 : turns > 1                                  ? counts.micro_batch
+                                                              : 1;
         counts.batch_per_device = (counts.batch_per_device + turns - 1) / turns * turns;
         counts.micro_batch = phase_micro_batch(&job->scenario, counts.batch_per_device);
         if (job->resolved.most_images)

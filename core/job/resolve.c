@@ -463,19 +463,25 @@ static void resolving_find_phases(struct question *q, struct resolved *resolved)
 
 static void refuse_uneven(struct question *q, const char *key, int64_t batch, int64_t devices)
 {
-    int64_t passes = phase_passes(q->scenario), each = devices * passes;
-    int64_t below = batch / each * each, above = below + each;
-    AUTOFREE char *in = passes > 1 ? base_format(" in %lld passes", (long long)passes) : NULL;
+    int64_t parts = scenario_parts(q->scenario), passes = phase_passes(q->scenario);
+    int64_t multiple = phase_multiple(q->scenario, (batch + devices - 1) / devices);
+    int64_t each = devices * multiple, below = batch / each * each, above = below + each;
+    AUTOFREE char *groups = parts > 1 ? base_format("groups of %lld ", (long long)parts) : NULL;
+    AUTOFREE char *in =
+        multiple > 1
+            ? base_format(passes > 1 ? " in %lld passes" : " in parts of %lld", (long long)multiple)
+            : NULL;
+    AUTOFREE char *among =
+        base_format("%lld %sdevices%s", (long long)devices, groups ? groups : "", in ? in : "");
     if (below == 0)
-        blame(q, ranks_code(q), key, "%lld %s are fewer than the %lld devices%s; use at least %lld",
-              (long long)batch, model_inputs(q->model, batch), (long long)devices, in ? in : "",
-              (long long)above);
+        blame(q, ranks_code(q), key, "%lld %s are fewer than the %s; use at least %lld",
+              (long long)batch, model_inputs(q->model, batch), among, (long long)above);
     else
         blame(q, ranks_code(q), key,
-              "%lld %s cannot be divided evenly among %lld devices%s; round: down beside it trains "
-              "%lld, round: up %lld",
-              (long long)batch, model_inputs(q->model, batch), (long long)devices, in ? in : "",
-              (long long)below, (long long)above);
+              "%lld %s cannot be divided evenly among %s; round: down beside it trains %lld, "
+              "round: up %lld",
+              (long long)batch, model_inputs(q->model, batch), among, (long long)below,
+              (long long)above);
 }
 
 /* Images that a device may take at once so that FLOP of a layer and bytes of all fit 64 bits. */
@@ -503,7 +509,7 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     int64_t layers = q->model->layer_count;
     int64_t most = q->wish->repeat ? INT32_MAX / 2 : RESOLVED_PASSES_MOST / layers;
     if (phase->global_batch && phase->round == ROUND_EXACT &&
-        phase->global_batch % (devices * phase_passes(s)))
+        phase->global_batch != batch * devices)
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch == 0)
         refuse_uneven(q, key, phase->global_batch, devices);
@@ -731,7 +737,8 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
     AUTOFREE char *parts =
         most == 0 || 4 * part < most ? base_copy("")
         : phase_passes(s) == 1
-            ? base_format("; in parts: training.micro_batch=%lld", (long long)part)
+            ? base_format("; in parts: training.%smicro_batch=%lld",
+                          phase->micro_batch ? "phases[*]." : "", (long long)part)
         : phase->global_batch
             ? base_format("; in more passes: training.accumulate=%lld", (long long)(batch / part))
             : base_format("; in more passes: batch_per_device: %lld, training.accumulate: %lld",

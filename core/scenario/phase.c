@@ -13,14 +13,21 @@ int64_t phase_passes(const struct scenario *scenario)
     return scenario->training.accumulate > 0 ? scenario->training.accumulate : 1;
 }
 
+int64_t phase_multiple(const struct scenario *scenario, int64_t images)
+{
+    int64_t micro = scenario->training.micro_batch;
+    return micro > 0 && micro < images ? micro : phase_passes(scenario);
+}
+
 int64_t phase_batch(const struct scenario *scenario, const struct scenario_phase *phase,
                     int64_t devices)
 {
-    int64_t passes = phase_passes(scenario);
     if (!phase->global_batch)
-        return phase->batch_per_device * passes;
-    int64_t rest = phase->round == ROUND_UP ? devices * passes - 1 : 0;
-    return (phase->global_batch + rest) / (devices * passes) * passes;
+        return phase->batch_per_device * phase_passes(scenario);
+    int64_t most = (phase->global_batch + devices - 1) / devices;
+    int64_t each = phase_multiple(scenario, most);
+    int64_t rest = phase->round == ROUND_UP ? devices * each - 1 : 0;
+    return (phase->global_batch + rest) / (devices * each) * each;
 }
 
 int64_t phase_micro_batch(const struct scenario *scenario, int64_t images)

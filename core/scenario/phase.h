@@ -48,6 +48,10 @@ int64_t phase_micro_batch(const struct scenario *scenario, int64_t images);
 /** Passes of training.accumulate in a step. */
 int64_t phase_passes(const struct scenario *scenario);
 
+/** What the @images or more of a device and step are a multiple of: passes, or training.micro_batch
+ * where they are more. */
+int64_t phase_multiple(const struct scenario *scenario, int64_t images);
+
 /** Images per device and step of @phase on @devices devices, in all passes; a global batch that
  * cannot be divided evenly is rounded as the phase says, down when it must be exact
  * (resolved_build() refuses that). */

@@ -104,11 +104,12 @@ class Pipeline(support.Case):
             self.assertNotEqual(folded["schedule_hash"], all_of_them["schedule_hash"])
 
     def test_a_baseline_has_rounds_of_chunks_and_nodes_for_its_passes(self):
-        """5 replicas of 4 stages share 48 samples: 10 each, of which 12 are whole rounds."""
-        found = self.predicted("-banalytic", "--set=parallel.chunks=3", "--set=cluster.nodes=24", "--set=baseline.nodes=20",
-                               "--set=cluster.devices_per_node=1", "--set=training.phases.0.batch_per_device=null",
-                               "--set=training.phases.0.global_batch=48")
-        self.assertEqual(found["baseline"]["batch_per_device"], 12)
+        """5 replicas of 4 stages share 48 samples: 10 each, of which 12 are whole rounds, or whole micro-batches of 4."""
+        for word in ("parallel.chunks=3", "training.micro_batch=4"):
+            found = self.predicted("-banalytic", f"--set={word}", "--set=cluster.nodes=24", "--set=baseline.nodes=20",
+                                   "--set=cluster.devices_per_node=1", "--set=training.phases.0.batch_per_device=null",
+                                   "--set=training.phases.0.global_batch=48")
+            self.assertEqual(found["baseline"]["batch_per_device"], 12)
         words = "--set=training.phases.0.batch_per_device=null", "--set=training.phases.0.global_batch=4096", "--set=cluster.nodes=32"
         self.assertRegex(run("show", "job", self.job, *words).stdout, r"baseline +8 devices in 1 node")
         self.assertEqual(self.predicted(*words, "-banalytic", "--grain=full")["baseline"]["devices"], 128)
