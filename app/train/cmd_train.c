@@ -139,11 +139,11 @@ static int train_memory_find(struct train_memory *memory, const struct job *job,
                                     .workspace = WORKSPACE_NOT_COUNTED,
                                     .fits_kind = gpu == platform_gpu};
     find_batch(memory, &job->resolved.plan);
-    const struct memory_case of = {job->model,           &scenario,     device->merges,
-                                   job->resolved.shards, memory->batch, memory->micro};
+    const struct memory_case of = {
+        job->part, &scenario, device->merges, job->resolved.shards, memory->batch, memory->micro};
     memory->plan = memory_plan(&of);
     if (scenario.model.compute != job->scenario.model.compute && of.shards > 1) /* masters beside */
-        memory->plan.weights += optimizer_shard(job->model, &scenario, of.shards) *
+        memory->plan.weights += optimizer_shard(job->part, &scenario, of.shards) *
                                 dtype_size((enum dtype)scenario.model.master);
     if (gpu) {
         memory->workspace = WORKSPACE_AT_MOST;
