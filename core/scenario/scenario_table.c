@@ -339,9 +339,10 @@ static const struct field scenario_rows[] = {
             "devices that share each layer of a transformer, of a node or of whole nodes: heads, "
             "features of the feed-forward network and words are split; each batch is of so many "
             "devices together; ranks on CPUs train so, too"),
-    SWITCH("parallel.sequence", parallel.sequence, "",
-           "between the layers that they share, each has a part of the positions: reduce-scatter "
-           "and all-gather in place of all-reduce; false when not given; predictions only"),
+    SWITCH(
+        "parallel.sequence", parallel.sequence, "",
+        "between the layers that they share, each has a part of the positions: reduce-scatter "
+        "and all-gather in place of all-reduce; false when not given; ranks on CPUs train so, too"),
     INTEGER("parallel.sharding", parallel.sharding, "", 0, 3,
             "what each rank has a shard of (ZeRO's stage): 0 nothing; 1 the optimizer "
             "(reduce-scatter, update, all-gather); 2 the gradients, too; 3 the weights, too, which "

@@ -182,7 +182,7 @@ allreduce: {algorithm: ring}
         self.assertNotIn("mpirun", self.refused(64, "train", TOY, "-n", "3"))
         self.assertIn("cannot be divided evenly",
                       self.refused(64, "train", TOY, "-n", "3", "--set", "allreduce.grid=null"))
-        self.assertIn("no multiple of training.micro_batch",
+        self.assertIn("in parts of 3",
                       self.refused(65, "train", TOY, "--set", "training.micro_batch=3"))
         self.assertIn("no effect without", self.refused(65, "train", TOY, "--set",
                                                         "training.collapse.power=2"))
