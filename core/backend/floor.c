@@ -89,10 +89,11 @@ static void lay_nccl(struct bounds *bounds, const struct fabric *fabric, enum co
     int32_t each = world->ranks / world->nodes;
     struct grid_nodes part = grid_axis_nodes(grid, axis, each);
     int32_t nodes = part.nodes, ranks = part.each * nodes;
-    bool between = nodes > 1 && (part.each == 1 || world->inter_bandwidth < world->intra_bandwidth);
+    struct nccl_world own_world = ranks < world->ranks ? nccl_part(world, part) : *world;
+    bool between =
+        nodes > 1 && (part.each == 1 || own_world.inter_bandwidth < own_world.intra_bandwidth);
     double slowest = between ? world->inter_bandwidth : world->intra_bandwidth;
     double all = bytes * (each / part.each);
-    struct nccl_world own_world = ranks < world->ranks ? nccl_part(world, part) : *world;
     for (int32_t i = 0; i < fabric->link_count; i++) {
         const struct link *link = &fabric->link[i];
         int32_t level = link->tier - fabric->nic_tier;

@@ -127,6 +127,11 @@ class Explain(support.Case):
         self.assertEqual(links["bytes of the column all-reduce"], "nic")
         self.assertIsNone(links["latency of the column all-reduce"])
         self.assertIsNone(links["input"])
+        for tensor in (2, 4, 8):  # of a node 4, 2 or 1 with the same parameters, on as many cards
+            causes = self.explain(self.job, "-banalytic", "--set=cluster={platform: dgx-h100, nodes: 2}", "--set=allreduce={algorithm: nccl}",
+                                  f"--set=parallel={{tensor: {tensor}}}", "--set=model={network: gpt2, hidden: 512, heads: 8}",
+                                  "--set=training={phases: [{samples: 1024, batch_per_device: 16}]}")["causes"]
+            self.assertIn(("bytes of the all-reduce", "nic"), [(cause["name"], cause["link"]) for cause in causes], tensor)
 
     def test_the_table_sums_what_it_shows(self):
         lines = run("explain", self.job, self.other, "--backend", "analytic").stdout.splitlines()
