@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* Ends at once: what runs at exit and what flushes may need memory.  Nothing of an answer was
@@ -36,6 +37,16 @@ static void find(const char *name, void *function)
     memcpy(function, &found, sizeof(found));
 }
 
+/* What is large is touched in pages of 2 MiB, not of 4 KiB, where the system offers them.  All of
+ * the pages that it lies in, since realloc() cannot move a part of them. */
+static void *widen(void *memory, size_t size)
+{
+    size_t within = (size_t)memory % 4096;
+    if (size >= (size_t)4 << 20)
+        madvise((char *)memory - within, (within + size + 4095) / 4096 * 4096, MADV_HUGEPAGE);
+    return memory;
+}
+
 void *malloc(size_t size)
 {
     static void *(*next)(size_t);
@@ -55,7 +66,7 @@ void *calloc(size_t count, size_t size)
     void *memory = next(count, size);
     if (!memory)
         end(size && count > SIZE_MAX / size ? SIZE_MAX : count * size);
-    return memory;
+    return widen(memory, count * size);
 }
 
 /* NULL may mean that @size is 0. */
@@ -67,5 +78,5 @@ void *realloc(void *old, size_t size)
     void *memory = next(old, size);
     if (!memory && size > 0)
         end(size);
-    return memory;
+    return widen(memory, size);
 }
