@@ -7,7 +7,7 @@ struct waits {
     int32_t *followers; /* (steps) */
     int32_t *path;      /* (steps) each of one path waits for those that are on it before */
     bool *passed;       /* (steps) whether it is not the last of its path */
-    int32_t count, paths;
+    int32_t count, paths, repeats;
 };
 
 OWN_RELEASE(waits, it->before, it->begin, it->followers, it->path, it->passed)
@@ -100,8 +100,10 @@ static struct waits waits_new(const struct schedule *schedule)
     for (int32_t id = 0; id < steps; id++)
         set_last(latest, &schedule->turn[id], id);
     for (int32_t id = 0; id < steps; id++) {
-        if (schedule->turn[id].repeats) /* which asks when another ended */
+        if (schedule->turn[id].repeats) { /* which asks when another ended */
             waits.followers[schedule->step[id].repeat.since] += 2;
+            waits.repeats++;
+        }
         wait_for(&waits, schedule, id, last, latest);
         set_last(last, &schedule->turn[id], id);
     }
@@ -118,32 +120,62 @@ static int32_t leader(const struct waits *waits, const struct schedule *schedule
     return alone && !schedule->turn[before.step].repeats ? before.step : -1;
 }
 
+/* Where each chain's end is kept: where that of another was, once the last that asks for it has
+ * run. What the next iteration asks for is kept apart. */
+static void find_slots(struct chains *chains)
+{
+    AUTOFREE int32_t *until = base_alloc(chains->count, sizeof(*until));
+    AUTOFREE int32_t *unused = base_alloc(chains->count, sizeof(*unused));
+    int32_t left = 0;
+    for (int32_t c = 0; c < chains->count; c++)
+        for (int32_t i = chains->chain[c].begin; i < chains->chain[c + 1].begin; i++) {
+            struct dep before = chains->before[i];
+            int32_t *last = &until[before.step];
+            *last = before.distance ? INT32_MAX : c > *last ? c : *last;
+            chains->chain[before.step].leads |= !before.distance;
+        }
+    for (int32_t c = 0; c < chains->count; c++) {
+        struct chain *own = &chains->chain[c];
+        own->slot = left ? unused[--left] : chains->slots++;
+        for (int32_t i = own->begin; i < own[1].begin; i++)
+            if (until[chains->before[i].step] == c) {
+                until[chains->before[i].step] = -1;
+                unused[left++] = chains->chain[chains->before[i].step].slot;
+            }
+    }
+    for (int32_t i = 0; i < chains->chain[chains->count].begin; i++)
+        chains->before[i].step = chains->chain[chains->before[i].step].slot;
+}
+
 struct chains chains_new(const struct schedule *schedule)
 {
-    struct chains chains = {.schedule = schedule};
+    struct chains chains = {0};
     AUTORELEASE(waits) struct waits waits = waits_new(schedule);
     chains.of = base_alloc(schedule->step_count, sizeof(*chains.of));
-    chains.begin = base_alloc(schedule->step_count + 1, sizeof(*chains.begin));
-    chains.repeat = base_alloc(schedule->step_count, sizeof(*chains.repeat));
-    chains.before = base_alloc(waits.count, sizeof(*chains.before));
-    int32_t *end = chains.begin;
+    chains.chain = base_alloc(schedule->step_count + 1, sizeof(*chains.chain));
+    chains.before = base_alloc(waits.count + waits.repeats, sizeof(*chains.before));
+    int32_t end = 0;
     for (int32_t id = 0; id < schedule->step_count; id++) {
         int32_t first = leader(&waits, schedule, id);
         if (first >= 0) {
             chains.of[id] = chains.of[first];
             continue;
         }
-        chains.repeat[chains.count] = schedule->turn[id].repeats ? id : -1;
-        chains.of[id] = chains.count++;
-        end[1] = end[0];
-        end++;
+        const struct step *step = &schedule->step[id];
+        if (schedule->turn[id].repeats) {
+            chains.chain[chains.count].times = step->repeat.times;
+            chains.before[end++] = (struct dep){step->repeat.since, 0};
+        }
         for (int32_t i = waits.begin[id]; i < waits.begin[id + 1]; i++)
-            chains.before[(*end)++] = waits.before[i];
+            chains.before[end++] = waits.before[i];
+        chains.of[id] = chains.count++;
+        chains.chain[chains.count].begin = end;
     }
-    for (int32_t i = 0; i < *end; i++)
+    for (int32_t i = 0; i < end; i++)
         chains.before[i].step = chains.of[chains.before[i].step];
+    find_slots(&chains);
     chains.seconds = base_alloc(chains.count, sizeof(*chains.seconds));
-    chains.end = base_alloc(2 * (int64_t)chains.count, sizeof(*chains.end));
+    chains.end = base_alloc(2 * (int64_t)chains.slots, sizeof(*chains.end));
     return chains;
 }
 
@@ -157,23 +189,22 @@ static void later(double *time, const double *other)
 /* When the last chain of @iteration ends, into zeroed @last (CHAINS_WIDE) [s]. */
 static void walk(const struct chains *chains, int32_t iteration, double *last)
 {
-    double(*all)[CHAINS_WIDE] = chains->end + (int64_t)iteration * chains->count;
+    double(*all)[CHAINS_WIDE] = chains->end + (int64_t)iteration * chains->slots;
     for (int32_t c = 0; c < chains->count; c++) {
+        const struct chain *own = &chains->chain[c];
         double begin[CHAINS_WIDE] = {0}, end[CHAINS_WIDE];
-        for (int32_t i = chains->begin[c]; i < chains->begin[c + 1]; i++)
-            if (chains->before[i].distance <= iteration)
-                later(begin, all[chains->before[i].step -
-                                 (int64_t)chains->before[i].distance * chains->count]);
+        for (int32_t i = own->begin; i < own[1].begin; i++) {
+            struct dep before = chains->before[i];
+            if (before.distance <= iteration)
+                later(begin, all[before.step - (int64_t)before.distance * chains->slots]);
+        }
         for (int k = 0; k < CHAINS_WIDE; k++)
             end[k] = begin[k] + chains->seconds[c][k];
-        if (chains->repeat[c] >= 0) {
-            const struct step *step = &chains->schedule->step[chains->repeat[c]];
-            const double *since = all[chains->of[step->repeat.since]];
-            for (int k = 0; k < CHAINS_WIDE; k++)
-                end[k] += step->repeat.times * (begin[k] - since[k]);
-        }
-        later(last, end);
-        memcpy(all[c], end, sizeof(end));
+        for (int k = 0; own->times && k < CHAINS_WIDE; k++)
+            end[k] += own->times * (begin[k] - all[chains->before[own->begin].step][k]);
+        if (!own->leads)
+            later(last, end);
+        memcpy(all[own->slot], end, sizeof(end));
     }
 }
 
@@ -186,4 +217,4 @@ void chains_step(const struct chains *chains, double *step)
         step[k] = both[k] - first[k];
 }
 
-RELEASE(chains, it->of, it->before, it->begin, it->repeat, it->seconds, it->end)
+RELEASE(chains, it->of, it->before, it->chain, it->seconds, it->end)

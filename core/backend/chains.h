@@ -11,16 +11,22 @@
 
 enum { CHAINS_WIDE = 8 /**< schedules that are timed at once */ };
 
+/** Steps of which each begins when the one before ends. */
+struct chain {
+    int32_t begin; /**< the first of its own in chains.before */
+    int32_t slot;  /**< where its end is kept */
+    int32_t times; /**< how often it repeats what began when its first before ended; mostly 0 */
+    bool leads;    /**< another of the same iteration waits for it */
+};
+
 /** Release with chains_release(). */
 struct chains {
-    const struct schedule *schedule; /**< borrowed */
-    int32_t count;
+    int32_t count, slots;
     int32_t *of;                    /**< (steps) the chain of each */
-    struct dep *before;             /**< chains that end before */
-    int32_t *begin;                 /**< (count + 1) the first of each chain's in before */
-    int32_t *repeat;                /**< (count) the STEP_REPEAT that it is, or -1 */
+    struct dep *before;             /**< slots of chains that end before */
+    struct chain *chain;            /**< (count + 1) the last one only ends the one before */
     double (*seconds)[CHAINS_WIDE]; /**< (count) of each [s], for the caller to set */
-    double (*end)[CHAINS_WIDE];     /**< (2 * count) private */
+    double (*end)[CHAINS_WIDE];     /**< (2 * slots) private */
 };
 
 /** Of sealed @schedule. */
