@@ -73,6 +73,7 @@ static struct workload_step describe(const struct workload *workload, const stru
     const struct step *step = &schedule->step[id];
     bool sends = step->kind == STEP_COLLECTIVE, repeats = step->kind == STEP_REPEAT;
     bool together = sends && step->collective.algorithm == ALGORITHM_NCCL;
+    int32_t like = together ? schedule_first_like(schedule, id) : id;
     return (struct workload_step){
         .lane = (int32_t)step->lane,
         .stage = step->stage,
@@ -80,9 +81,10 @@ static struct workload_step describe(const struct workload *workload, const stru
         .since = repeats ? step->repeat.since : -1,
         .again = repeats ? step->repeat.times : 0,
         .program = together ? -1 : workload->traffic.step_program[id],
-        .seconds = together ? run_nccl(run, step).seconds
-                   : sends  ? 0
-                            : run_local_seconds(run, step),
+        .seconds = like < id  ? workload_step(workload, like)->seconds
+                   : together ? run_nccl(run, step).seconds
+                   : sends    ? 0
+                              : run_local_seconds(run, step),
         .bytes = sends ? (double)backend_collective(run->fabric, schedule, id).elements : 0,
         .deps = step->dep_end - step->dep_begin,
     };
