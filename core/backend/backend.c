@@ -86,14 +86,11 @@ int backend_check(const struct run *run, const struct schedule *schedule, struct
 {
     if (check_spans(run, schedule, err))
         return -1;
-    for (int32_t id = 0; id < schedule->step_count; id++) {
-        const struct step *step = &schedule->step[id];
-        if (step->kind == STEP_COLLECTIVE && step->collective.algorithm == ALGORITHM_MPI)
-            return err_add_code(
-                err, 69,
-                "algorithm mpi cannot be predicted: only the MPI library knows its messages, which "
-                "depend on its version; the nearest algorithm is ring, which Open MPI uses for "
-                "large messages: allreduce.algorithm=ring (or --algorithm=ring)");
-    }
+    if (schedule->mpi)
+        return err_add_code(
+            err, 69,
+            "algorithm mpi cannot be predicted: only the MPI library knows its messages, which "
+            "depend on its version; the nearest algorithm is ring, which Open MPI uses for "
+            "large messages: allreduce.algorithm=ring (or --algorithm=ring)");
     return 0;
 }

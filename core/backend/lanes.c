@@ -300,42 +300,40 @@ static double busy_until(const struct busy *busy, double time)
     return busy->before[low - 1] + fmin(time, last.end) - last.begin;
 }
 
-/* Of the steps of @stage. */
-static void find_alone(const struct schedule *schedule, struct slowdown slowdown,
-                       const struct trace *trace, int32_t stage, double *seconds)
+double *lanes_alone(const struct schedule *schedule, struct slowdown slowdown,
+                    const struct trace *trace)
 {
-    int32_t rank = traced_rank(schedule, trace, stage);
+    int32_t stages = schedule_stages(schedule);
+    double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
+    AUTOFREE int32_t *rank = base_alloc(stages, sizeof(*rank));
+    AUTOFREE struct busy(*other)[STEP_KIND_COUNT] = base_alloc(stages, sizeof(*other));
     const double lost[STEP_KIND_COUNT] = {
         [STEP_COMPUTE] = slowdown.compute / (1 + slowdown.compute),
         [STEP_COLLECTIVE] = slowdown.communication / (1 + slowdown.communication)};
     bool any = slowdown.compute > 0 || slowdown.communication > 0;
-    struct busy other[STEP_KIND_COUNT] = {0};
-    if (any) {
-        other[STEP_COMPUTE] = busy_new(schedule, trace, rank, STEP_COLLECTIVE);
-        other[STEP_COLLECTIVE] = busy_new(schedule, trace, rank, STEP_COMPUTE);
+    for (int32_t s = 0; s < stages; s++) {
+        rank[s] = traced_rank(schedule, trace, s);
+        if (!any)
+            continue;
+        other[s][STEP_COMPUTE] = busy_new(schedule, trace, rank[s], STEP_COLLECTIVE);
+        other[s][STEP_COLLECTIVE] = busy_new(schedule, trace, rank[s], STEP_COMPUTE);
     }
     for (int64_t i = 0; i < trace->span_count; i++) {
         const struct span *span = &trace->span[i];
+        int32_t s = schedule->turn[span->step].lane / LANE_COUNT;
+        if (span->iteration != trace->iterations - 1 || span->rank != rank[s] ||
+            schedule->turn[span->step].repeats)
+            continue;
         const struct step *step = &schedule->step[span->step];
-        if (span->iteration != trace->iterations - 1 || span->rank != rank || step->stage != stage)
-            continue;
-        enum step_kind kind = step->kind;
-        if (kind == STEP_REPEAT)
-            continue;
         seconds[span->step] = span->end - span->begin;
-        if (lost[kind] > 0 && step->lane < LANE_SEND)
-            seconds[span->step] -= lost[kind] * (busy_until(&other[kind], span->end) -
-                                                 busy_until(&other[kind], span->begin));
+        if (any && lost[step->kind] > 0 && step->lane < LANE_SEND)
+            seconds[span->step] -=
+                lost[step->kind] * (busy_until(&other[s][step->kind], span->end) -
+                                    busy_until(&other[s][step->kind], span->begin));
     }
-    busy_release(&other[STEP_COMPUTE]);
-    busy_release(&other[STEP_COLLECTIVE]);
-}
-
-double *lanes_alone(const struct schedule *schedule, struct slowdown slowdown,
-                    const struct trace *trace)
-{
-    double *seconds = base_alloc(schedule->step_count, sizeof(*seconds));
-    for (int32_t stage = 0; stage < schedule_stages(schedule); stage++)
-        find_alone(schedule, slowdown, trace, stage, seconds);
+    for (int32_t s = 0; s < stages; s++) {
+        busy_release(&other[s][STEP_COMPUTE]);
+        busy_release(&other[s][STEP_COLLECTIVE]);
+    }
     return seconds;
 }

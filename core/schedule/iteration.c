@@ -509,15 +509,15 @@ static void add_gathers(struct schedule *schedule, const struct iteration *it,
     }
 }
 
-/* The first gathers wait for the @optimizer of the iteration before. */
-static void let_gathers_wait(struct schedule *schedule, int32_t optimizer)
+/* The first gathers wait for the @optimizer (stages) of the iteration before. */
+static void let_gathers_wait(struct schedule *schedule, const int32_t *optimizer)
 {
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
-        bool gathers = step->kind == STEP_COLLECTIVE && step->stage == schedule->stage &&
-                       step->collective.content == CONTENT_PARAMETERS;
+        bool gathers =
+            step->kind == STEP_COLLECTIVE && step->collective.content == CONTENT_PARAMETERS;
         if (gathers && schedule->dep[step->dep_begin].distance == 1)
-            schedule->dep[step->dep_begin].step = optimizer;
+            schedule->dep[step->dep_begin].step = optimizer[step->stage];
     }
 }
 
@@ -921,7 +921,7 @@ static void add_ends(struct schedule *schedule, struct build *b)
         if (other >= 0 && stage[0] != stage[1] && !model->layer[i].frozen)
             share_weights(schedule, b, i, stage);
     }
-    AUTOFREE int32_t *norms = base_alloc(b->pipeline.stages, sizeof(*norms));
+    AUTOFREE int32_t *norms = base_alloc(b->pipeline.stages, sizeof(*norms)); /* then optimizers */
     for (int32_t s = 0; s < b->pipeline.stages; s++) {
         schedule->stage = s;
         sum_blocks(schedule, &b->it, &b->list[s], last_sum(b, s));
@@ -931,10 +931,10 @@ static void add_ends(struct schedule *schedule, struct build *b)
         join_norms(schedule, b, norms);
     for (int32_t s = 0; s < b->pipeline.stages; s++) {
         schedule->stage = s;
-        int32_t optimizer = add_optimizer(schedule, &b->it, &b->list[s], norms[s]);
-        schedule->step[optimizer].compute.bytes += sums_bytes(b, s);
-        let_gathers_wait(schedule, optimizer);
+        norms[s] = add_optimizer(schedule, &b->it, &b->list[s], norms[s]);
+        schedule->step[norms[s]].compute.bytes += sums_bytes(b, s);
     }
+    let_gathers_wait(schedule, norms);
 }
 
 /* Whether all that is computed is computed once for each image; only assert() asks. */

@@ -221,11 +221,7 @@ int32_t schedule_add_all_gather(struct schedule *schedule, enum algorithm algori
 
 bool schedule_has_experts(const struct schedule *schedule)
 {
-    bool experts = schedule->grid.expert > 1;
-    for (int32_t id = 0; !experts && id < schedule->step_count; id++)
-        experts =
-            schedule->step[id].kind == STEP_COMPUTE && schedule->step[id].compute.product.each > 0;
-    return experts;
+    return schedule->grid.expert > 1 || schedule->grouped;
 }
 
 int32_t step_runs(const struct step *step)
@@ -235,9 +231,9 @@ int32_t step_runs(const struct step *step)
 
 void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t times)
 {
-    int32_t since[LANE_SEND] = {0}, end = schedule->step_count;
+    int32_t since[LANE_SEND] = {0}, open = 0; /* lanes of the stage that begin before @first */
     bool any[LANE_SEND] = {false};
-    for (int32_t id = 0; id < end; id++) {
+    for (int32_t id = schedule->step_count - 1; id >= 0 && (id >= first || open > 0); id--) {
         struct step *step = &schedule->step[id];
         if (step->stage != schedule->stage)
             continue;
@@ -245,10 +241,13 @@ void schedule_add_repeats(struct schedule *schedule, int32_t first, int32_t time
             step->times = 1 + times;
         if (step->lane >= LANE_SEND)
             continue;
-        if (id < first)
-            since[step->lane] = id;
-        else
+        if (id >= first) {
+            open += !any[step->lane];
             any[step->lane] = true;
+        } else if (any[step->lane] && !since[step->lane]) {
+            since[step->lane] = id;
+            open--;
+        }
     }
     for (enum lane lane = 0; lane < LANE_SEND; lane++) {
         struct step step = {
@@ -449,12 +448,15 @@ static void find_turns(struct schedule *schedule)
 {
     AUTOFREE int32_t *first = base_alloc(schedule->step_count, sizeof(*first));
     int32_t count = 0;
+    schedule->mpi = schedule->grouped = false;
     free(schedule->turn);
     schedule->turn = base_alloc(schedule->step_count, sizeof(*schedule->turn));
     for (int32_t id = 0; id < schedule->step_count; id++) {
         const struct step *step = &schedule->step[id];
         int32_t lane = (int32_t)step->lane, like = 0;
         bool collective = step->kind == STEP_COLLECTIVE;
+        schedule->mpi |= collective && step->collective.algorithm == ALGORITHM_MPI;
+        schedule->grouped |= step->kind == STEP_COMPUTE && step->compute.product.each > 0;
         while (collective && like < count && !is_like(step, &schedule->step[first[like]]))
             like++;
         if (collective && like == count)

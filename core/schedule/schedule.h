@@ -176,7 +176,8 @@ struct schedule {
     int32_t stage; /**< of the steps that are added next */
     bool experts;  /**< what is added next is of experts: AXIS_COPIES in place of AXIS_WORLD */
     bool sealed;
-    uint64_t hash; /**< what schedule_hash() found once it was sealed; 0: nothing yet */
+    bool mpi, grouped; /**< once it is sealed: it has collectives of MPI, products of experts */
+    uint64_t hash;     /**< what schedule_hash() found once it was sealed; 0: nothing yet */
 };
 
 /** An empty schedule for @grid; never NULL; release with schedule_free(). */
