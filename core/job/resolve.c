@@ -466,22 +466,19 @@ static void refuse_uneven(struct question *q, const char *key, int64_t batch, in
     int64_t parts = scenario_parts(q->scenario), passes = phase_passes(q->scenario);
     int64_t multiple = phase_multiple(q->scenario, (batch + devices - 1) / devices);
     int64_t each = devices * multiple, below = batch / each * each, above = below + each;
-    AUTOFREE char *groups = parts > 1 ? base_format("groups of %lld ", (long long)parts) : NULL;
-    AUTOFREE char *in =
-        multiple > 1
-            ? base_format(passes > 1 ? " in %lld passes" : " in parts of %lld", (long long)multiple)
-            : NULL;
-    AUTOFREE char *among =
-        base_format("%lld %sdevices%s", (long long)devices, groups ? groups : "", in ? in : "");
-    if (below == 0)
-        blame(q, ranks_code(q), key, "%lld %s are fewer than the %s; use at least %lld",
-              (long long)batch, model_inputs(q->model, batch), among, (long long)above);
-    else
-        blame(q, ranks_code(q), key,
-              "%lld %s cannot be divided evenly among %s; round: down beside it trains %lld, "
-              "round: up %lld",
-              (long long)batch, model_inputs(q->model, batch), among, (long long)below,
-              (long long)above);
+    AUTOFREE char *groups =
+        parts > 1 ? base_format("groups of %lld ", (long long)parts) : base_copy("");
+    AUTOFREE char *in = multiple == 1
+                            ? base_copy("")
+                            : base_format(passes > 1 ? " in %lld passes" : " in parts of %lld",
+                                          (long long)multiple);
+    AUTOFREE char *way = below ? base_format("round: down beside it trains %lld, round: up %lld",
+                                             (long long)below, (long long)above)
+                               : base_format("use at least %lld", (long long)above);
+    blame(q, ranks_code(q), key, "%lld %s %s %lld %sdevices%s; %s", (long long)batch,
+          model_inputs(q->model, batch),
+          below ? "cannot be divided evenly among" : "are fewer than the", (long long)devices,
+          groups, in, way);
 }
 
 /* Images that a device may take at once so that FLOP of a layer and bytes of all fit 64 bits. */
@@ -508,10 +505,8 @@ static void check_phase(struct question *q, int32_t index, int64_t devices)
     int64_t batch = phase_batch(s, phase, devices), micro = s->training.micro_batch;
     int64_t layers = q->model->layer_count;
     int64_t most = q->wish->repeat ? INT32_MAX / 2 : RESOLVED_PASSES_MOST / layers;
-    if (phase->global_batch && phase->round == ROUND_EXACT &&
-        phase->global_batch != batch * devices)
-        refuse_uneven(q, key, phase->global_batch, devices);
-    else if (batch == 0)
+    if (batch == 0 || (phase->global_batch && phase->round == ROUND_EXACT &&
+                       phase->global_batch != batch * devices))
         refuse_uneven(q, key, phase->global_batch, devices);
     else if (batch * devices > s->training.train_images)
         blame(q, phase->global_batch ? EXIT_DATA : ranks_code(q), key,

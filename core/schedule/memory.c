@@ -91,14 +91,6 @@ static bool is_again(const struct model *model, const struct scenario *scenario,
     return !strcmp(layer->role, "body") && strcmp(layer->block, "body") != 0;
 }
 
-/* Whether what runs again is formed once more for those that read it: Megatron Core discards the
- * outputs of norms, activations and projections of latent attention, and keeps those of others. */
-static bool discards(const struct scenario *scenario)
-{
-    int64_t again = scenario->parallel.recompute;
-    return again == RECOMPUTE_NORMS || again == RECOMPUTE_LATENT;
-}
-
 /* Whether layers @index and @index + 1 run again together. */
 static bool goes_on(const struct model *model, const struct scenario *scenario, int32_t index)
 {
@@ -116,10 +108,13 @@ int32_t memory_again(const struct model *model, const struct scenario *scenario,
     return first;
 }
 
-/* Of all layers; the caller frees them. */
+/* Of all layers; the caller frees them.  Megatron Core discards what norms, activations and
+ * projections of latent attention wrote, and keeps outputs of others that run again. */
 static struct value *find_values(const struct memory_case *of)
 {
     const struct model *model = of->model;
+    int64_t how = of->scenario->parallel.recompute;
+    bool discards = how == RECOMPUTE_NORMS || how == RECOMPUTE_LATENT;
     struct value *value = base_alloc(model->layer_count, sizeof(*value));
     for (int32_t last = 0; last < model->layer_count; last++) {
         int32_t first = memory_again(model, of->scenario, last);
@@ -130,7 +125,7 @@ static struct value *find_values(const struct memory_case *of)
         const struct layer *layer = &model->layer[i];
         bool parts = layer->exchanged && layer->axis == AXIS_TENSOR,
              stays = parts && gathers(layer) && of->merges.gathered;
-        if (parts && !stays && discards(of->scenario))
+        if (parts && !stays && discards)
             value[i].stretch = value[layer->input[0]].stretch;
         for (int32_t k = 0; k < layer->input_count; k++) {
             struct value *in = layer->input[k] < 0 ? NULL : &value[layer->input[k]];
@@ -139,8 +134,8 @@ static struct value *find_values(const struct memory_case *of)
             bool enters = value[i].stretch && value[i].stretch != in->stretch;
             in->read = in->read || reads_inputs(layer) || enters || stays;
             in->wide = in->wide || (reads_inputs(layer) && !layer_is_narrow(layer)) || enters;
-            in->across =
-                in->across || enters || (reads_inputs(layer) && value[i].stretch != in->stretch);
+            bool outside = enters || (reads_inputs(layer) && value[i].stretch != in->stretch);
+            in->across = in->across || (outside && !discards);
         }
     }
     return value;
@@ -161,7 +156,7 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
             again = 0;
         if (!value[i].stretch)
             sum += kept_bytes(of, i, &value[i]);
-        else if (value[i].across && !discards(of->scenario))
+        else if (value[i].across)
             sum += elements * value_size(of, &value[i]);
         else
             again += kept_bytes(of, i, &value[i]);

@@ -145,6 +145,12 @@ class Pipeline(support.Case):
         self.assertIn("waiting for other stages", run("explain", self.job, "-banalytic",
                                                       "--set=training.phases.0.batch_per_device=4").stdout)
 
+    def test_a_dry_run_has_the_memory_of_a_part_of_each_layer(self):
+        words = "--set=parallel={tensor: 2}", "--set=cluster={platform: two-core, nodes: 1}", "--set=model={network: gpt2, layers: 1, sequence: 16}"
+        dry, predicted = (answer(*command, self.job, *words, "--set=allreduce={algorithm: ring}")["memory"]
+                          for command in (("train", "--dry-run", "-n2", "--device=cpu-naive"), ("predict", "-banalytic")))
+        self.assertEqual(dry["weights_bytes"], predicted["weights_bytes"])
+
     def test_one_of_each_is_a_value_like_others(self):
         """As on an axis of a sweep: what says how to share stays beside it."""
         for one, none in ((("tensor=1", "sequence=true"), ()), (("pipeline=1", "chunks=1"), ("pipeline=null",)),

@@ -27,19 +27,6 @@ def dry_run(*arguments):
 
 
 class Train(support.Case):
-    def test_the_memory_is_that_of_a_part_of_each_layer(self):
-        job = self.write("job.yaml", """\
-version: 1
-model: {network: transformer, sequence: 16, layers: 2, hidden: 16, heads: 2, vocab: 32}
-cluster: {platform: two-core, nodes: 1, devices_per_node: 2}
-parallel: {tensor: 2}
-training: {phases: [{samples: 8, global_batch: 8}]}
-allreduce: {algorithm: ring}
-""")
-        memory, predicted = dry_run(job, *NAIVE)["memory"], support.answer("predict", job, "-banalytic")["memory"]
-        for key in "weights_bytes", "gradients_bytes", "activations_bytes":
-            self.assertEqual(memory[key], predicted[key])
-
     def test_prints_the_line_that_a_user_could_run(self):
         done = good("train", TOY, "--dry-run", "--steps", "5", "--set", "seed=3", "--out", "a b", *NAIVE)
         line = done.stdout.splitlines()[-1]

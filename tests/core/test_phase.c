@@ -78,16 +78,13 @@ TEST(passes_of_a_step_share_its_batch)
 /* Of more than 2 on each of 16. */
 TEST(rounds_to_whole_micro_batches)
 {
-    struct scenario_phase phase[] = {{.epochs = 1, .global_batch = 8200, .round = ROUND_UP},
-                                     {.epochs = 1, .global_batch = 8208, .round = ROUND_DOWN},
-                                     {.epochs = 1, .global_batch = 30, .round = ROUND_UP},
-                                     {.epochs = 1, .global_batch = 17, .round = ROUND_DOWN}};
-    struct scenario scenario = scenario_of(phase, 4);
+    struct scenario_phase phase[] = {{.epochs = 1, .global_batch = 8208, .round = ROUND_DOWN},
+                                     {.epochs = 1, .global_batch = 17, .round = ROUND_UP}};
+    struct scenario scenario = scenario_of(phase, 2);
     scenario.training.micro_batch = 2;
     HELD(plan) plan = plan_build(&scenario, 16);
-    static const int64_t global[] = {8224, 8192, 32, 16};
-    for (int32_t i = 0; i < 4; i++)
-        assert_int_equal(plan.phase[i].global_batch, global[i]);
+    assert_int_equal(plan.phase[0].global_batch, 8192);
+    assert_int_equal(plan.phase[1].global_batch, 32);
 }
 
 TEST(evaluates_as_often_as_asked)
