@@ -160,9 +160,16 @@ static const struct field software_rows[] = {
         "fused: the loss reads the scores, writes and reads probabilities; unfused: in fp32, an "
         "operation at a time",
         .kind = FIELD_WORD, .words = loss_names),
-    ROW("memory.gathered", software, merges.gathered, "false",
-        "whether what ranks gather to share a layer stays for backward; else it is gathered again",
+    ROW("memory.turned", software, merges.turned, "false",
+        "whether queries and keys stay for backward as they are before positions turn them, too",
         .kind = FIELD_BOOLEAN),
+    ROW("memory.ahead", software, merges.ahead, "0",
+        "values that ranks which share layers sum, held at most because the host is ahead of the "
+        "device",
+        .kind = FIELD_INTEGER, .maximum = 1024),
+    ROW("memory.busy", software, merges.busy, "0",
+        "FLOP for each of them from which on the device takes longer than the host",
+        .kind = FIELD_REAL, .maximum = 1e18),
     ROW("memory.copies", software, merges.copies, "false",
         "whether gradients of a micro-batch are in the type of the arithmetic until all are added "
         "to those that are exchanged",

@@ -61,8 +61,7 @@ static int64_t kept_bytes(const struct memory_case *of, int32_t index, const str
     const struct layer *layer = &of->model->layer[index];
     if (layer->still && !kept->read)
         return 0;
-    bool again = gathers(layer) && (layer->axis == AXIS_CONTEXT || !of->merges.gathered);
-    int64_t elements = shape_elements(again ? layer->in : layer->out);
+    int64_t elements = shape_elements(gathers(layer) ? layer->in : layer->out);
     bool value = kept->read || layer->readers == 0 || layer->op == LAYER_RELU;
     if (is_merged(of, index))
         value = layer->op == LAYER_SOFTMAX && of->merges.attention == ATTENTION_FUSED;
@@ -123,9 +122,8 @@ static struct value *find_values(const struct memory_case *of)
     }
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        bool parts = layer->exchanged && layer->axis == AXIS_TENSOR,
-             stays = parts && gathers(layer) && of->merges.gathered;
-        if (parts && !stays && discards)
+        bool stays = layer->attends == ATTENDS_ROTARY && of->merges.turned;
+        if (layer->exchanged && layer->axis == AXIS_TENSOR && discards)
             value[i].stretch = value[layer->input[0]].stretch;
         for (int32_t k = 0; k < layer->input_count; k++) {
             struct value *in = layer->input[k] < 0 ? NULL : &value[layer->input[k]];
@@ -143,7 +141,7 @@ static struct value *find_values(const struct memory_case *of)
 
 /* Bytes of a sample: of all values that backward reads, @kept times, of the layers that run again
  * at once what is more than the loss, which is gone by then, and the gradients of the largest two
- * values. */
+ * values, but for the scores of words, whose gradient takes their place. */
 static int64_t value_bytes(const struct memory_case *of, double kept)
 {
     const struct model *model = of->model;
@@ -151,7 +149,9 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
     AUTOFREE struct value *value = find_values(of);
     int64_t sum = 0, first = 0, second = 0, again = 0, most = loss_bytes(of);
     for (int32_t i = 0; i < model->layer_count; i++) {
-        int64_t elements = is_merged(of, i) ? 0 : shape_elements(model->layer[i].out);
+        bool scores = model->layer[i].readers == 0 && !model_reads_pictures(model);
+        bool none = is_merged(of, i) || scores;
+        int64_t elements = none ? 0 : shape_elements(model->layer[i].out);
         if (i == 0 || value[i].stretch != value[i - 1].stretch)
             again = 0;
         if (!value[i].stretch)
@@ -165,6 +165,33 @@ static int64_t value_bytes(const struct memory_case *of, double kept)
         first = elements > first ? elements : first;
     }
     return (int64_t)(kept * (double)sum) + most - loss_bytes(of) + (first + second) * size;
+}
+
+/* Bytes of a sample that ranks which share layers sum, and that the allocator holds until the
+ * device is done, of passes between which the host waits for nothing: with one stage those of a
+ * micro-batch and the one before, with more all that come before the first gradient, but of two
+ * only where the device takes longer than the host. */
+static int64_t ahead_bytes(const struct memory_case *of, double kept)
+{
+    const struct model *model = of->model;
+    int64_t most = 0, count = 0;
+    double work = 0;
+    for (int32_t i = 0; i < model->layer_count; i++) {
+        const struct layer *layer = &model->layer[i];
+        for (enum pass pass = 0; pass < PASS_COUNT; pass++)
+            work += (double)layer_flops(layer, pass) * (double)of->micro;
+        if (!layer->exchanged || layer->axis != AXIS_TENSOR ||
+            layer->exchange[0] != COLLECTIVE_REDUCE_SCATTER)
+            continue;
+        int64_t elements = shape_elements(layer->in);
+        most = elements > most ? elements : most;
+        count++;
+    }
+    bool cut = of->scenario->parallel.pipeline > 1, several = of->batch > of->micro;
+    bool waits = kept < 2 || (kept < 3 && work < of->merges.busy * (double)count);
+    count *= !cut ? 1 + several : waits ? 0 : (int64_t)kept;
+    count = count < of->merges.ahead ? count : of->merges.ahead;
+    return count * most * dtype_size((enum dtype)of->scenario->model.compute);
 }
 
 /* Of one image, before it is cropped. */
@@ -237,15 +264,14 @@ static struct memory_plan plan_of(const struct memory_case *of, double kept)
         .weights = weights + model_frozen(model) * compute,
         .gradients = parameters * dtype_size((enum dtype)scenario->model.gradients),
         .momentum = optimizer_state(model, scenario, of->shards) * master,
-        .activations = of->micro * value_bytes(of, kept),
+        .activations = of->micro * (value_bytes(of, kept) + ahead_bytes(of, kept)),
         .loss = of->micro * loss_bytes(of),
         .input = of->batch * (batches * shape_elements(model->input) * compute +
                               picture_bytes(model, scenario)),
     };
     if (of->shards > 1 && scenario->parallel.sharding >= 2)
         divide(&plan, model, scenario, of->shards);
-    bool beside = kept > 1; /* values of other micro-batches, else they take the place of values */
-    if (of->merges.copies && beside && scenario->model.gradients != scenario->model.compute)
+    if (of->merges.copies && scenario->model.gradients != scenario->model.compute)
         plan.gradients += parameters * compute;
     plan.reserve = (int64_t)(of->merges.reserve * (double)memory_total(&plan));
     return plan;

@@ -10,9 +10,12 @@
  * values, and the images read ahead.  What only narrow products read (precision.products) is kept
  * narrow; narrow copies of weights are not counted.  Fused attention keeps its weights of all
  * positions, flash attention none.  Of what ranks gather to share a layer each keeps its part and
- * gathers it again (Megatron-LM), unless the software keeps the whole, too.  The loss of words is
- * computed in fp32: scores and their gradients are there once more (Megatron-LM,
- * vocab_parallel_cross_entropy).  Where the optimizer is sharded, a rank keeps its part of that
+ * gathers it again (Megatron-LM).  What they sum is read by a stream of its own, so the allocator
+ * holds it until the device is done, and a host may be ahead by as many as merges.ahead says
+ * (PyTorch, CUDACachingAllocator.cpp: insert_events, and record_stream of ProcessGroupNCCL.cpp).
+ * The loss of words is computed in fp32: scores and their gradients are there once more, and the
+ * narrow gradient takes the place of the narrow scores (Megatron-LM, vocab_parallel_cross_entropy).
+ * Where the optimizer is sharded, a rank keeps its part of that
  * state alone, and of the masters if there is a copy to compute with; those of biases and batch
  * norm, which every rank then keeps, are left out.  With parallel.sharding 2 it keeps its part of
  * the gradients, too, beside those of two groups of layers, which are computed and sent; with 3 its

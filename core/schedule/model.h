@@ -97,13 +97,16 @@ struct merges {
                           they receive */
     bool exchanges;  /**< of ranks that share layers and sequences run beside products */
     bool experts;    /**< a kernel for the product of each */
-    bool gathered;   /**< what ranks gather to share a layer stays for backward, else it is gathered
-                          again */
+    bool turned;     /**< queries and keys stay for backward as they are before positions turn them,
+                          too */
     bool copies;     /**< gradients of a micro-batch are in the type of the arithmetic until all are
                           added to those that are exchanged */
     bool early_stop; /**< what is computed again ends once backward has all that it reads */
     bool whole;      /**< with a shard of the optimizer each, ranks sum whole gradients */
-    double reserve;  /**< what the allocator holds beyond the values, over these */
+    int64_t ahead;   /**< values that ranks which share layers sum, held at most because the host is
+                          ahead of the device */
+    double busy; /**< FLOP for each of them from which on the device takes longer than the host */
+    double reserve; /**< what the allocator holds beyond the values, over these */
 };
 
 /** What a layer is to attention, for devices that compute it. */

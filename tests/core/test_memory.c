@@ -164,18 +164,34 @@ TEST(says_what_the_first_stage_needs)
     assert_in_range(cut.first, memory_total(&cut) / 9, memory_total(&cut) - cut.loss);
 }
 
-/* Both inputs of a layer's shared parts, whole, of 2 bytes. */
-TEST(gathers_again_unless_the_software_keeps_it)
+/* Of what four ranks sum, of 2 bytes: behind words, attention and the layer after it of two blocks,
+ * and as much of the micro-batch before.  The second pass of two waits where there is less work. */
+TEST(holds_sums_while_the_host_is_ahead)
+{
+    struct scenario scenario = half_precision();
+    const struct transformer keys = {.layers = 2, .tensor = 4, .apart = true};
+    OWN(model) *model = network_open(NULL, "gpt2", 0, 2, &keys, NULL);
+    static const int64_t held[][3] = {{3, 2, 2}, {3, 9, 5}, {6, 9, 9}}; /* batch, limit, values */
+    int64_t without = plan_of(model, &scenario, 1, 3, 3).activations;
+    for (size_t i = 0; i < ARRAY_SIZE(held); i++) {
+        struct memory_case of = {model, &scenario, {.ahead = held[i][1]}, 1, held[i][0], 3};
+        assert_int_equal(memory_plan(&of).activations - without, held[i][2] * 3 * 2 * 1024 * 768);
+    }
+    scenario.parallel.pipeline = 2;
+    struct memory_case of = {model, &scenario, {.ahead = 9}, 1, 6, 3}, waits = of;
+    waits.merges.busy = 1e18;
+    assert_int_equal(memory_plan(&of).first - memory_plan(&waits).first, 6 * 3 * 2 * 1024 * 768);
+}
+
+/* 4,096 features of queries and 1,024 of keys. */
+TEST(keeps_what_positions_turn)
 {
     const struct scenario scenario = half_precision();
-    int64_t kept[2][2];
-    for (int32_t k = 0; k < 4; k++) {
-        const struct transformer keys = {.layers = 1 + k / 2, .tensor = 4, .apart = true};
-        OWN(model) *model = network_open(NULL, "gpt2", 0, 2, &keys, NULL);
-        struct memory_case of = {model, &scenario, {.gathered = k % 2}, 1, 3, 3};
-        kept[k / 2][k % 2] = memory_plan(&of).activations;
-    }
-    assert_int_equal(kept[1][1] - kept[0][1] - (kept[1][0] - kept[0][0]), 3 * 2 * 2 * 1024 * 768);
+    const struct transformer keys = {.layers = 1};
+    OWN(model) *model = network_open(NULL, "llama-3-8b", 0, 2, &keys, NULL);
+    struct memory_case of = {model, &scenario, {.turned = true}, 1, 1, 1};
+    assert_int_equal(memory_plan(&of).activations - plan_of(model, &scenario, 1, 1, 1).activations,
+                     2 * 8192 * 5120);
 }
 
 /* Full: of a layer its input alone, 2 bytes; selective: 34, whatever computes attention.  Source:
