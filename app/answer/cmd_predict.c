@@ -878,9 +878,9 @@ static int predict(const void *record, struct text *out, struct err *err)
 {
     const struct predict_request *request = record;
     if (request->predict.iterations != PREDICT_CHOOSE && request->predict.iterations < 1)
-        return err_add_code(err, 64, "--iterations: at least 1");
+        return err_usage(err, "--iterations: at least 1");
     if (request->width && request->width < GANTT_WIDTH_LEAST)
-        return err_add_code(err, 64, "--width: at least %d", GANTT_WIDTH_LEAST);
+        return err_usage(err, "--width: at least %d", GANTT_WIDTH_LEAST);
     AUTORELEASE(prediction) struct prediction prediction = {0};
     AUTORELEASE(price) struct price_file prices = {0};
     AUTORELEASE(texts) struct texts set = {0};

@@ -184,16 +184,16 @@ static int check_sizes(const struct sizes *sizes, const struct exchange_options 
     int64_t number = options->gradients == DTYPE_FP32 ? 4 : 2;
     int32_t different = 0;
     if (sizes->count > SIZES_MOST)
-        return err_add_code(err, 64, "--bytes: a line takes at most %d sizes", SIZES_MOST);
+        return err_usage(err, "--bytes: a line takes at most %d sizes", SIZES_MOST);
     for (int32_t i = 0, k; i < sizes->count; i++) {
         if (sizes->item[i] % number)
-            return err_add_code(err, 64, "--bytes: %lld B are not whole %s numbers",
-                                (long long)sizes->item[i], dtype_names[options->gradients]);
+            return err_usage(err, "--bytes: %lld B are not whole %s numbers",
+                             (long long)sizes->item[i], dtype_names[options->gradients]);
         for (k = 0; sizes->item[k] != sizes->item[i]; k++)
             ;
         different += k == i;
     }
-    return different < 3 ? err_add_code(err, 64, "--bytes: a line needs at least three sizes") : 0;
+    return different < 3 ? err_usage(err, "--bytes: a line needs at least three sizes") : 0;
 }
 
 /* Measure rounds with messages of @bytes ("1KiB..4MiB:x4") into zeroed @exchange, within the
@@ -488,24 +488,23 @@ static int check_machine(struct cluster *cluster, struct err *err)
     if (calibrate_check_gpu(&cluster->request, err))
         return -1;
     if (cluster->ranks == 1)
-        return err_add_code(err, 64, "--ranks: must be at least 2; calibrate device measures one");
+        return err_usage(err, "--ranks: must be at least 2; calibrate device measures one");
     if (!cluster->ranks)
         cluster->ranks = cores / threads;
     if (cluster->ranks < 2)
-        return err_add_code(err, 64,
-                            "--ranks: two of %d thread%s each need more than the %d core%s here; "
-                            "use%s --ranks 2 --oversubscribe, or calibrate device",
-                            threads, base_plural(threads), cores, base_plural(cores),
-                            threads > 1 ? " fewer --threads," : "");
+        return err_usage(err,
+                         "--ranks: two of %d thread%s each need more than the %d core%s here; "
+                         "use%s --ranks 2 --oversubscribe, or calibrate device",
+                         threads, base_plural(threads), cores, base_plural(cores),
+                         threads > 1 ? " fewer --threads," : "");
     bool turns = cluster->ranks * threads > cores;
     if (turns && !cluster->request.oversubscribe)
-        return err_add_code(
-            err, 64, "%d ranks of %d thread%s would take turns on %d core%s: use%s --oversubscribe",
+        return err_usage(
+            err, "%d ranks of %d thread%s would take turns on %d core%s: use%s --oversubscribe",
             cluster->ranks, threads, base_plural(threads), cores, base_plural(cores),
             cores / threads < 2 ? "" : " fewer, or");
     if (turns && cores < threads)
-        return err_add_code(err, 64, "%d threads of one rank are more than %d cores", threads,
-                            cores);
+        return err_usage(err, "%d threads of one rank are more than %d cores", threads, cores);
     cluster->cores = turns ? cores / threads : 0;
     return 0;
 }

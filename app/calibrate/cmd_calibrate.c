@@ -5,14 +5,13 @@ static int check_options(const struct calibrate_request *request, struct err *er
 {
     int32_t repeats = request->machine.repeats;
     if (repeats < STEPS_REPEATS_LEAST || repeats > REPEATS_MOST)
-        return err_add_code(err, 64, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST,
-                            REPEATS_MOST);
+        return err_usage(err, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST, REPEATS_MOST);
     if (request->machine.compute.device == DEVICE_REPLAY)
-        return err_add_code(err, 64, "--device replay computes nothing to measure");
+        return err_usage(err, "--device replay computes nothing to measure");
     if (!request->budget)
-        return err_add_code(err, 64, "--budget: must be at least 1 s");
+        return err_usage(err, "--budget: must be at least 1 s");
     if (!request->machine.compute.threads)
-        return err_add_code(err, 64, "--threads: must be at least 1");
+        return err_usage(err, "--threads: must be at least 1");
     return 0;
 }
 

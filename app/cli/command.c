@@ -153,11 +153,11 @@ static int check_arguments(const char *program, const struct command *command,
     AUTOFREE char *usage =
         base_format("usage: %s %s %s", program, command->name, command->synopsis);
     if (count > command->maximum)
-        err_add_code(err, 64, "unexpected argument '%s'; %s",
-                     request->argument.item[command->maximum], usage);
+        err_usage(err, "unexpected argument '%s'; %s", request->argument.item[command->maximum],
+                  usage);
     else {
         const char *word = find_argument(command->synopsis, count);
-        err_add_code(err, 64, "missing %.*s; %s", (int)strcspn(word, " ."), word, usage);
+        err_usage(err, "missing %.*s; %s", (int)strcspn(word, " ."), word, usage);
     }
     return -1;
 }
@@ -165,7 +165,7 @@ static int check_arguments(const char *program, const struct command *command,
 static int check_output(const struct request *request, struct err *err)
 {
     return request->json && csv_is_answer(request)
-               ? err_add_code(err, 64, "--json and --csv - print both; name a file for one of them")
+               ? err_usage(err, "--json and --csv - print both; name a file for one of them")
                : 0;
 }
 
@@ -246,12 +246,11 @@ static int refuse(const char *program, const char *given, const struct command *
                   struct err *err)
 {
     if (given[0] == '-' && given[1])
-        return err_add_code(err, 64,
-                            "'%s' precedes the command; options follow it, as in '%s %s ... %s'",
-                            given, program, list[0]->name, given);
+        return err_usage(err, "'%s' precedes the command; options follow it, as in '%s %s ... %s'",
+                         given, program, list[0]->name, given);
     if (strchr(given, '/') || strchr(given, '.'))
-        return err_add_code(err, 64, "'%s' is no command; for a file of that name: %s %s %s", given,
-                            program, list[0]->name, given);
+        return err_usage(err, "'%s' is no command; for a file of that name: %s %s %s", given,
+                         program, list[0]->name, given);
     AUTORELEASE(texts) struct texts names = {0};
     for (; *list; list++)
         texts_add(&names, "%s", (*list)->name);
@@ -275,7 +274,7 @@ void command_answer(const char *program, const struct command *all, int argc, ch
     if (argc < 1) {
         AUTORELEASE(text) struct text known = {0};
         print_list(&known, program, all);
-        err_add_code(err, 64, "which command?\n\n%s", known.data);
+        err_usage(err, "which command?\n\n%s", known.data);
         return;
     }
     bool help = !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h");

@@ -7,9 +7,9 @@ enum { SIZE_LIMIT = 1000 /**< of one command: a mistyped factor must not run for
 static int add_size(struct sizes *sizes, double bytes, struct err *err)
 {
     if (bytes < 1.0 || bytes >= 9e18)
-        return err_add_code(err, 64, "--bytes: must be at least 1 B and less than 9 EB");
+        return err_usage(err, "--bytes: must be at least 1 B and less than 9 EB");
     if (sizes->count == SIZE_LIMIT)
-        return err_add_code(err, 64, "--bytes: must have at most %d sizes", SIZE_LIMIT);
+        return err_usage(err, "--bytes: must have at most %d sizes", SIZE_LIMIT);
     BASE_NEXT(sizes->item, sizes->count) = llround(bytes);
     return 0;
 }
@@ -28,7 +28,7 @@ static int parse_size(const char *text, double *bytes, struct err *err)
     AUTORELEASE(err) struct err found = {0};
     if (!unit_parse(UNIT_BYTES, text, bytes, &found))
         return 0;
-    return err_add_code(err, 64, "--bytes: %s", err_reason(&found));
+    return err_usage(err, "--bytes: %s", err_reason(&found));
 }
 
 /* "1MB..64MB:x2"; @dots points at the two dots. */
@@ -39,13 +39,11 @@ static int add_range(struct sizes *sizes, char *text, char *dots, struct err *er
     char *end = NULL;
     factor = colon ? strtod(colon + 2, &end) : 0.0;
     if (!colon || *end || !(factor > 1.0))
-        return err_add_code(err, 64, "--bytes: expected a range as in 1MB..64MB:x2, got '%s'",
-                            text);
+        return err_usage(err, "--bytes: expected a range as in 1MB..64MB:x2, got '%s'", text);
     *dots = *colon = '\0';
     if (parse_size(text, &first, err) || parse_size(dots + 2, &last, err))
         return -1;
-    int failed =
-        first > last ? err_add_code(err, 64, "--bytes: %s is more than %s", text, dots + 2) : 0;
+    int failed = first > last ? err_usage(err, "--bytes: %s is more than %s", text, dots + 2) : 0;
     for (double bytes = first; bytes <= last && !failed; bytes *= factor)
         failed = add_size(sizes, bytes, err);
     return failed;
@@ -73,7 +71,7 @@ int chunk_read(int64_t *bytes, const char *text, struct err *err)
     if (text && unit_parse(UNIT_BYTES, text, &value, err))
         return err_exit(err, 64);
     if (text && (value < 1.0 || value >= 9e18))
-        return err_add_code(err, 64, "--chunk: must be at least 1 B and less than 9 EB");
+        return err_usage(err, "--chunk: must be at least 1 B and less than 9 EB");
     *bytes = llround(value);
     return 0;
 }
@@ -101,7 +99,7 @@ static int add_transformer(struct measure_list *list, char *word, struct err *er
 {
     AUTOFREE char *name = base_format("%.*s", (int)strcspn(word, ":"), word);
     if (!network_is_transformer(name))
-        return err_add_code(err, 64, "--networks: '%s': transformers alone have keys", word);
+        return err_usage(err, "--networks: '%s': transformers alone have keys", word);
     struct text keys = {0};
     text_add(&keys, "network: ");
     for (const char *at = word; *at; at++)
@@ -131,11 +129,11 @@ static int add_network(struct measure_list *list, char *word, struct err *err)
         .classes = is_small(word) ? 10 : 1000,
     };
     if (!network.image && at)
-        return err_add_code(err, 64, "--networks: '%s@%s' has no size in pixels", word, at);
+        return err_usage(err, "--networks: '%s@%s' has no size in pixels", word, at);
     AUTORELEASE(err) struct err found = {0};
     struct model *model = network_open(NULL, word, network.image, network.classes, NULL, &found);
     if (!model)
-        return err_add_code(err, 64, "%s", err_reason(&found));
+        return err_usage(err, "%s", err_reason(&found));
     network.image = model->image;
     model_free(model);
     network.name = base_copy(word);
@@ -148,8 +146,7 @@ static int add_batch(struct measure_list *list, char *word, struct err *err)
 {
     int64_t batch = number(word);
     if (!batch)
-        return err_add_code(err, 64, "--batch: expected numbers of images such as 8,32, got '%s'",
-                            word);
+        return err_usage(err, "--batch: expected numbers of images such as 8,32, got '%s'", word);
     BASE_NEXT(list->batch, list->batches) = batch;
     return 0;
 }

@@ -17,7 +17,7 @@ char *request_yaml_name(const char *option, const char *path, struct err *err)
     size_t length = strlen(first);
     if (length > 5 && !strcmp(first + length - 5, ".yaml"))
         return base_format("%.*s", (int)length - 5, first);
-    err_add_code(err, 64, "%s %s: expected a name that ends in .yaml", option, path);
+    err_usage(err, "%s %s: expected a name that ends in .yaml", option, path);
     return NULL;
 }
 

@@ -652,7 +652,7 @@ static int check_own(const struct compare_request *request, struct err *err)
     int32_t jobs = request->head.argument.count;
     for (int32_t i = jobs; i < COMPARE_MOST; i++)
         if (request->own[i].count)
-            return err_add_code(err, 64, "--set-%c: there are only %d jobs", 'a' + i, jobs);
+            return err_usage(err, "--set-%c: there are only %d jobs", 'a' + i, jobs);
     return 0;
 }
 

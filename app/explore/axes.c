@@ -199,8 +199,8 @@ static int check_value(const char *key, const char *value, struct err *err)
     if (!job_check_value(key, value, &why))
         return 0;
     bool meant_as_range = isdigit((unsigned char)*value) && strpbrk(value, ":-");
-    return err_add_code(err, 64, "--scan or --list %s=%s: %s%s%s", key, value, err_reason(&why),
-                        meant_as_range ? "; " : "", meant_as_range ? range_help : "");
+    return err_usage(err, "--scan or --list %s=%s: %s%s%s", key, value, err_reason(&why),
+                     meant_as_range ? "; " : "", meant_as_range ? range_help : "");
 }
 
 int axes_check(const struct axes *axes, struct err *err)

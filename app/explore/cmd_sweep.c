@@ -209,10 +209,10 @@ static int check_set(const struct sweep *sweep, struct err *err)
         for (int32_t k = 0; k < set->count; k++) {
             const char *key = sweep->axes.item[i].key;
             if (!strncmp(set->item[k], key, strlen(key)) && set->item[k][strlen(key)] == '=')
-                return err_add_code(err, 64,
-                                    "--set %s has no effect: --scan gives %s its values; leave one "
-                                    "of them out",
-                                    set->item[k], key);
+                return err_usage(
+                    err,
+                    "--set %s has no effect: --scan gives %s its values; leave one of them out",
+                    set->item[k], key);
         }
     return 0;
 }
@@ -752,9 +752,8 @@ static int run(const void *record, struct text *out, struct err *err)
         .workers = request->workers ? request->workers : cores_available(),
     };
     if (request->axis.count == 0)
-        return err_add_code(err, 64,
-                            "a sweep needs an axis, as in --scan cluster.nodes=8..1024:x2 or "
-                            "--list allreduce.algorithm=nccl,torus2d");
+        return err_usage(err, "a sweep needs an axis, as in --scan cluster.nodes=8..1024:x2 or "
+                              "--list allreduce.algorithm=nccl,torus2d");
     if (request->prices && price_read(&prices, request->prices, err))
         return -1;
     plan.prices = request->prices ? &prices : NULL;

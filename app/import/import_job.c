@@ -302,9 +302,8 @@ static int write_device(struct import *import, const struct import_request *requ
     }
     int failed =
         device->measured.steps.count > 0
-            ? err_add_code(err, 64,
-                           "%s has measured steps of its own, which a profile cannot replace",
-                           device->name)
+            ? err_usage(err, "%s has measured steps of its own, which a profile cannot replace",
+                        device->name)
             : add_classes(&text, import, point, measured, own, &others, err);
     add_profiles(&text, network, point->batch, profile, &others);
     if (!failed && !request->overwrite)
@@ -386,10 +385,10 @@ int import_compare_job(struct import *import, const struct import_request *reque
         return -1;
     bool rated = job.software && !model_has_layout(job.model);
     if (rated && request->to)
-        return err_add_code(err, 64,
-                            "--to: kernels of %s are as fast as software %s says, which no device "
-                            "file replaces; without --to cluster.speed is found",
-                            job.scenario.model.network, job.software->name);
+        return err_usage(err,
+                         "--to: kernels of %s are as fast as software %s says, which no device "
+                         "file replaces; without --to cluster.speed is found",
+                         job.scenario.model.network, job.software->name);
     warn_of_another(import, &job, profile, &point);
     tell(import, &measured, &predicted);
     if (rated)

@@ -71,7 +71,7 @@ int import_log(struct import *import, const struct import_request *request, stru
     double seconds = 0;
     import->no_platform = true;
     if (!request->job)
-        return err_add_code(err, 64, "--job says which job ran");
+        return err_usage(err, "--job says which job ran");
     if (import_draft(import, request, err) || predict(&p, request->job, 0, DRAWS, err) ||
         check_run(import, &p, &seconds, err))
         return -1;

@@ -411,9 +411,8 @@ int import_finish(struct import *import, const struct import_request *request, s
                   struct err *err)
 {
     if (import->no_platform && request->to && !import->written)
-        return err_add_code(err, 64,
-                            "%s contains no data of a platform, so --to has nothing to write",
-                            import->file);
+        return err_usage(err, "%s contains no data of a platform, so --to has nothing to write",
+                         import->file);
     if (!import->no_platform && write_platform(import, request, err))
         return -1;
     if (!request->head.json) {

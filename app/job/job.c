@@ -377,8 +377,8 @@ double point_images(const struct point *point)
 int job_point(const struct job *job, int32_t phase, struct point *point, struct err *err)
 {
     if (phase > job_phases(job))
-        return err_add_code(err, 64, "there is no phase %d: %s has %d", phase, job->scenario.path,
-                            job_phases(job));
+        return err_usage(err, "there is no phase %d: %s has %d", phase, job->scenario.path,
+                         job_phases(job));
     int32_t index = (phase > 0 ? phase : job_phases(job)) - 1;
     struct extent extent = phase < 0 ? job->resolved.baseline : job->resolved.phase[index];
     struct phase counts = job->resolved.plan.phase[index];
@@ -446,15 +446,14 @@ static int complete(struct placement placement, const struct platform *platform,
     point->grid = placement.grid;
     if (!placement.grid.columns) {
         if (!placement.nodes)
-            return err_add_code(err, 64, "how many ranks? give --grid CxR or --nodes N");
+            return err_usage(err, "how many ranks? give --grid CxR or --nodes N");
         point->grid = choose_grid(placement, platform, algorithm, point);
         return 0;
     }
     int32_t ranks = grid_ranks(placement.grid);
     int32_t nodes = placement.nodes ? placement.nodes : ranks < full ? 1 : ranks / full;
     if (ranks % nodes || ranks / nodes > full || (!placement.nodes && ranks > full && ranks % full))
-        return err_add_code(err, 64, "%d ranks do not fill %d nodes of %d devices", ranks, nodes,
-                            full);
+        return err_usage(err, "%d ranks do not fill %d nodes of %d devices", ranks, nodes, full);
     point->nodes = nodes;
     point->devices_per_node = ranks / nodes;
     return 0;
@@ -473,7 +472,7 @@ int point_collective(struct point *point, const struct platform *platform,
         resolved_check_order(platform, how.algorithm, placement.order, err))
         return -1;
     if (how.channels > 0 && placement.order != RANK_ORDER_ROW)
-        return err_add_code(err, 64, "--order has no effect on several rings: they go by nodes");
+        return err_usage(err, "--order has no effect on several rings: they go by nodes");
     point->order = placement.order;
     if (point->order != RANK_ORDER_ROW)
         fabric_set_order(point->fabric, point->grid, point->order);
@@ -545,8 +544,7 @@ int grid_parse(const char *option, const char *text, struct grid *grid, struct e
     int columns, rows, length = 0;
     if (sscanf(text, "%9dx%9d%n", &columns, &rows, &length) != 2 || text[length] || columns < 1 ||
         rows < 1 || (int64_t)columns * rows > INT32_MAX)
-        return err_add_code(err, 64, "%s: expected two whole numbers as in 64x32, got '%s'", option,
-                            text);
+        return err_usage(err, "%s: expected two whole numbers as in 64x32, got '%s'", option, text);
     *grid = (struct grid){.columns = columns, .rows = rows};
     return 0;
 }

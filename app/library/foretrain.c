@@ -178,7 +178,7 @@ struct foretrain_answer *foretrain_predict(const struct foretrain_job *job,
     options.grain =
         simulator && simulator->grain ? base_find_word(simulator->grain, grain_names) : 0;
     if (options.grain < 0)
-        err_add_code(&err, 64, "there is no grain '%s'", simulator->grain);
+        err_usage(&err, "there is no grain '%s'", simulator->grain);
     else if (!prediction_make(&prediction, job->path, &options, &err))
         return conclude(&prediction, &err);
     foretrain_error_set(error, err.exit_code, err.text ? err.text : "");

@@ -49,7 +49,7 @@ static int add_way(struct order *order, const char *word, struct err *err)
         return option_unknown(err, "back end", word, way_names);
     for (int32_t k = 0; k < order->count; k++)
         if ((int32_t)order->backend[k] == way)
-            return err_add_code(err, 64, "--backend: %s is given twice", word);
+            return err_usage(err, "--backend: %s is given twice", word);
     order->backend[order->count++] = (enum backend_choice)way;
     order->measures |= way == MEASURE;
     return 0;
@@ -82,7 +82,7 @@ static int read_platform(struct order *order, struct err *err)
                             "back end exec: ranks exchange over MPI, without which this foretrain "
                             "was built (libopenmpi-dev)");
     if (!order->request->platform && predicts)
-        return err_add_code(err, 64, "--platform is needed; 'foretrain env' says where they are");
+        return err_usage(err, "--platform is needed; 'foretrain env' says where they are");
     if (!order->request->platform)
         return 0;
     order->platform = platform_read_for(order->request->platform, order->request->nodes, err);
@@ -97,23 +97,22 @@ static int read_order(struct order *order, struct err *err)
         return -1;
     bool nccl = request->exchange.algorithm == ALGORITHM_NCCL;
     if (request->software && !nccl)
-        return err_add_code(err, 64,
-                            "--software says the version of NCCL: it needs --algorithm nccl");
+        return err_usage(err, "--software says the version of NCCL: it needs --algorithm nccl");
     if (request->software && !(order->software = software_read(NULL, request->software, err)))
         return -1;
     if (order->measures && nccl)
-        return err_add_code(
-            err, 64,
+        return err_usage(
+            err,
             "algorithm nccl is a model of NCCL and cannot be measured here; use ring or another");
     if (order->measures && request->exchange.channels)
         return err_add_code(
             err, 69,
             "several rings side by side are for predictions; ranks on CPUs run one: --channels=1");
     if (!order->measures && request->exchange.gradients)
-        return err_add_code(err, 64, "--gradients has no effect without exec in --backend");
+        return err_usage(err, "--gradients has no effect without exec in --backend");
     if (order->measures &&
         (request->exchange.repeats < 1 || request->exchange.repeats > REPEATS_MOST))
-        return err_add_code(err, 64, "--repeats: expected 1 to %d", REPEATS_MOST);
+        return err_usage(err, "--repeats: expected 1 to %d", REPEATS_MOST);
     return read_platform(order, err);
 }
 
@@ -159,7 +158,7 @@ static int make_local_task(struct task *task, const struct order *order, int64_t
     const struct collective_request *request = order->request;
     struct point *point = &task->point;
     if (!request->grid)
-        return err_add_code(err, 64, "how many ranks? give --grid CxR");
+        return err_usage(err, "how many ranks? give --grid CxR");
     if (grid_parse("--grid", request->grid, &point->grid, err))
         return -1;
     point->nodes = 1;

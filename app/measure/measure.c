@@ -28,8 +28,7 @@ int measure_hosts(const struct point *point, char **hosts, struct err *err)
         const char *name =
             pick(getenv(hosts_of_lab), grid_place(point->grid, point->order, rank), &length);
         if (!length)
-            return err_add_code(err, 64, "%d ranks: this lab has fewer devices",
-                                grid_ranks(point->grid));
+            return err_usage(err, "%d ranks: this lab has fewer devices", grid_ranks(point->grid));
         text_add(&list, rank ? ",%.*s" : "%.*s", (int)length, name);
     }
     *hosts = list.data;

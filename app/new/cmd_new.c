@@ -35,16 +35,16 @@ static int read_peak(struct sheet *sheet, const char *given, struct err *err)
         *number++ = '\0';
     int32_t dtype = base_find_word(text, peak_names);
     if (dtype >= 0 && sheet->peak[dtype] > 0)
-        return err_add_code(err, 64, "--peak: %s is given twice, again as '%s'", text, given);
+        return err_usage(err, "--peak: %s is given twice, again as '%s'", text, given);
     AUTOFREE char *whole =
         number ? base_format("%s%s", number, strchr(number, '/') ? "" : "FLOP/s") : NULL;
     AUTORELEASE(err) struct err found = {0};
     if (dtype < 0 || !whole || unit_parse(UNIT_FLOPS, whole, &sheet->peak[dtype], &found) ||
         sheet->peak[dtype] < 1)
-        return err_add_code(err, 64,
-                            "--peak: expected fp32, fp16, bf16, fp8 or fp4 with its FLOP/s without "
-                            "sparsity, as in bf16=2250T, got '%s'",
-                            given);
+        return err_usage(err,
+                         "--peak: expected fp32, fp16, bf16, fp8 or fp4 with its FLOP/s without "
+                         "sparsity, as in bf16=2250T, got '%s'",
+                         given);
     return 0;
 }
 
@@ -59,10 +59,9 @@ static int read_memory(struct sheet *sheet, struct err *err)
     if (!rate || unit_parse(UNIT_BYTES, text, &sheet->memory, &found) ||
         unit_parse(UNIT_BYTES_PER_SECOND, rate, &sheet->bandwidth, &found) || sheet->memory < 1 ||
         sheet->bandwidth < 1)
-        return err_add_code(err, 64,
-                            "a device needs --memory with its size and bandwidth, as in "
-                            "180GB@8TB/s%s%s",
-                            text ? ", got " : "", text ? sheet->request->memory : "");
+        return err_usage(
+            err, "a device needs --memory with its size and bandwidth, as in 180GB@8TB/s%s%s",
+            text ? ", got " : "", text ? sheet->request->memory : "");
     return 0;
 }
 
@@ -73,9 +72,8 @@ static int read_sheet(struct sheet *sheet, struct err *err)
         if (read_peak(sheet, request->peak.item[i], err))
             return -1;
     if (sheet->peak[DTYPE_FP32] + sheet->peak[DTYPE_FP16] + sheet->peak[DTYPE_BF16] == 0)
-        return err_add_code(err, 64,
-                            "a device needs --peak of 16 or 32 bits, as in: foretrain new device "
-                            "b200 --peak bf16=2250T --memory 180GB@8TB/s --nvlink 900GB/s");
+        return err_usage(err, "a device needs --peak of 16 or 32 bits, as in: foretrain new device "
+                              "b200 --peak bf16=2250T --memory 180GB@8TB/s --nvlink 900GB/s");
     AUTOFREE char *nvlink = request->nvlink ? base_format("nvlink:%s", request->nvlink) : NULL;
     const char *inside = nvlink ? nvlink : request->inside;
     return read_memory(sheet, err) || (inside && new_read_inside(&sheet->inside, inside, err)) ? -1
@@ -160,10 +158,10 @@ static int new_device(const struct new_request *request, struct text *out, struc
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (name[strspn(name, letters)])
-        return err_add_code(err, 64,
-                            "'%s' is no name for a device: expected letters, digits, '.', '_' and "
-                            "'-', as in b200-sxm-180gb",
-                            name);
+        return err_usage(err,
+                         "'%s' is no name for a device: expected letters, digits, '.', '_' and "
+                         "'-', as in b200-sxm-180gb",
+                         name);
     sheet.capability = find_capability(&sheet);
     text_add(out, "# Written by foretrain new device from the numbers of a data sheet; man 5 "
                   "foretrain-platform has all keys.\n");
@@ -249,17 +247,16 @@ static const char *find_recipe(const char *text, const char *network, const char
                                struct err *err)
 {
     if (strcmp(network, "resnet50")) {
-        err_add_code(
-            err, 64,
-            "--target %s: published runs are of resnet50, not %s; give the epochs of yours, "
-            "or its points (training.recipe.points)",
-            text, network);
+        err_usage(err,
+                  "--target %s: published runs are of resnet50, not %s; give the epochs of yours, "
+                  "or its points (training.recipe.points)",
+                  text, network);
         return NULL;
     }
     AUTORELEASE(err) struct err why = {0};
     double target = 0;
     if (unit_parse(UNIT_FRACTION, text, &target, &why)) {
-        err_add_code(err, 64, "--target: %s", err_reason(&why));
+        err_usage(err, "--target: %s", err_reason(&why));
         return NULL;
     }
     const char *recipe = NULL;
@@ -271,14 +268,14 @@ static const char *find_recipe(const char *text, const char *network, const char
     if (recipe)
         return recipe;
     if (target > 1) {
-        err_add_code(err, 64, "--target %s: an accuracy is at most 100 %%; did you mean '%s%%'?",
-                     text, text);
+        err_usage(err, "--target %s: an accuracy is at most 100 %%; did you mean '%s%%'?", text,
+                  text);
         return NULL;
     }
-    err_add_code(err, 64,
-                 "--target %s: no published runs ended there; foretrain show convergence lists "
-                 "those there are, and training.recipe.points takes points of your own",
-                 text);
+    err_usage(err,
+              "--target %s: no published runs ended there; foretrain show convergence lists those "
+              "there are, and training.recipe.points takes points of your own",
+              text);
     return NULL;
 }
 
@@ -452,8 +449,8 @@ static int add_job(const struct wanted *wanted, const struct share *share, struc
                              ? find_recipe(request->target, network->name, request->software, err)
                              : NULL;
     if (request->shared && !platform->tiers.count)
-        return err_add_code(err, 64, "--shared has no effect: no nodes of %s share uplinks",
-                            platform->name);
+        return err_usage(err, "--shared has no effect: no nodes of %s share uplinks",
+                         platform->name);
     if (platform_check_extent(platform, request->nodes, devices, grid, err) ||
         (request->target && !recipe))
         return -1;
@@ -625,9 +622,8 @@ static int add_any(const struct wanted *wanted, struct text *out, struct err *er
 static int new_job(const struct new_request *request, struct text *out, struct err *err)
 {
     if (!request->platform || request->nodes < 1 || request->batch < 1)
-        return err_add_code(err, 64,
-                            "a job needs --platform NAME and --nodes N, as in: foretrain new job "
-                            "--platform dgx-h100 --nodes 16");
+        return err_usage(err, "a job needs --platform NAME and --nodes N, as in: foretrain new job "
+                              "--platform dgx-h100 --nodes 16");
     AUTORELEASE(measure_list) struct measure_list list = {0};
     AUTORELEASE(platform) struct platform *platform = NULL;
     int failed = measure_list_read(&list, request->network, NULL, err);

@@ -41,17 +41,15 @@ static int read_nics(struct machine *machine, struct err *err)
     int failed = !rate || unit_parse(UNIT_BYTES_PER_SECOND, rate, &machine->rate, &found) ||
                  machine->rate < 1;
     if (!failed && machine->rate > 201e9)
-        return err_add_code(err, 64,
-                            "--nics: no network card has %s; a card of 400 Gb/s is 400Gb/s or "
-                            "50GB/s",
-                            unit_text(UNIT_BYTES_PER_SECOND, machine->rate));
+        return err_usage(err,
+                         "--nics: no network card has %s; a card of 400 Gb/s is 400Gb/s or 50GB/s",
+                         unit_text(UNIT_BYTES_PER_SECOND, machine->rate));
     const char *reason = err_reason(&found);
     if (failed)
-        err_add_code(
-            err, 64,
-            "--nics: expected 1 to 256 network cards and the rate of one, as in 8x400Gb/s, "
-            "got '%s'%s%s",
-            request->nics, *reason ? ": " : "", reason);
+        err_usage(err,
+                  "--nics: expected 1 to 256 network cards and the rate of one, as in 8x400Gb/s, "
+                  "got '%s'%s%s",
+                  request->nics, *reason ? ": " : "", reason);
     return failed ? -1 : 0;
 }
 
@@ -71,17 +69,16 @@ static int need_nics(const struct machine *machine, struct err *err)
 {
     if (machine->nics || machine->request->nodes == 1 || is_torus(machine))
         return 0;
-    return err_add_code(err, 64,
-                        "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
-                        machine->request->nodes);
+    return err_usage(err, "%d nodes need the network cards of a node, as in --nics 8x400Gb/s",
+                     machine->request->nodes);
 }
 
 static int check_leaves(const struct machine *machine, struct err *err)
 {
     const struct new_request *request = machine->request;
     if (request->leaves && (request->nodes % request->leaves || !machine->nics))
-        return err_add_code(err, 64, "--leaves: %d leaves do not share %d nodes with cards evenly",
-                            request->leaves, request->nodes);
+        return err_usage(err, "--leaves: %d leaves do not share %d nodes with cards evenly",
+                         request->leaves, request->nodes);
     return 0;
 }
 
@@ -130,11 +127,11 @@ int new_read_inside(struct new_inside *inside, const char *given, struct err *er
     if (!rate || kind < LINKS_NVLINK || kind > LINKS_SOCKET || (mesh && strcmp(mesh, "mesh")) ||
         unit_parse(UNIT_BYTES_PER_SECOND, rate, &inside->bandwidth, &found) ||
         inside->bandwidth < 1)
-        return err_add_code(err, 64,
-                            "expected nvlink, xgmi, roce or socket with the rate of a device one "
-                            "way, as in nvlink:900GB/s, or of each link of a mesh, as in "
-                            "xgmi:64GB/s@mesh; or pcie3 to pcie7; got '%s'",
-                            given);
+        return err_usage(err,
+                         "expected nvlink, xgmi, roce or socket with the rate of a device one way, "
+                         "as in nvlink:900GB/s, or of each link of a mesh, as in xgmi:64GB/s@mesh; "
+                         "or pcie3 to pcie7; got '%s'",
+                         given);
     inside->links = (enum device_links)kind;
     inside->mesh = mesh;
     return 0;
@@ -156,10 +153,10 @@ static int take_inside(struct machine *machine, bool same, struct err *err)
                             : inside->links == LINKS_TORUS2D ? "tpu-v5e-pod"
                                                              : "tpu-v4-pod");
     if (is_torus(machine) && (machine->gpus > 1 || machine->nics))
-        return err_add_code(err, 64,
-                            "chips of a torus are nodes of one without cards: use --nodes with "
-                            "their number and --gpus 1x%s",
-                            machine->gpu);
+        return err_usage(err,
+                         "chips of a torus are nodes of one without cards: use --nodes with their "
+                         "number and --gpus 1x%s",
+                         machine->gpu);
     if (!is_torus(machine) && (inside->links == LINKS_NONE || machine->gpus == 1))
         *inside = (struct new_inside){.bandwidth = machine->slot};
     machine->inside_source =
@@ -168,11 +165,11 @@ static int take_inside(struct machine *machine, bool same, struct err *err)
             : base_format("%s: %s", device->name, device->links.bandwidth.source);
     if (inside->bandwidth > 0)
         return 0;
-    return err_add_code(err, 64,
-                        "%s: its file does not say what joins the devices of a node (links) or "
-                        "its slot (pcie); give it, as in --inside nvlink:900GB/s, --inside "
-                        "xgmi:64GB/s@mesh or --inside pcie5",
-                        device->name);
+    return err_usage(
+        err,
+        "%s: its file does not say what joins the devices of a node (links) or its slot (pcie); "
+        "give it, as in --inside nvlink:900GB/s, --inside xgmi:64GB/s@mesh or --inside pcie5",
+        device->name);
 }
 
 static int find_inside(struct machine *machine, bool same, struct err *err)
@@ -510,10 +507,10 @@ int new_platform(const struct new_request *request, struct text *out, struct err
     bool same = false;
     machine.gpu = read_times(request->gpus, &machine.gpus);
     if (request->nodes < 1 || !machine.gpu || !*machine.gpu)
-        return err_add_code(err, 64,
-                            "a platform needs --nodes N, --gpus with 1 to 256 of a device and, for "
-                            "several nodes, --nics, as in: foretrain new platform --nodes 16 "
-                            "--gpus 8xh100 --nics 8x400Gb/s");
+        return err_usage(
+            err,
+            "a platform needs --nodes N, --gpus with 1 to 256 of a device and, for several nodes, "
+            "--nics, as in: foretrain new platform --nodes 16 --gpus 8xh100 --nics 8x400Gb/s");
     int failed = read_nics(&machine, err) || find_near(&machine, &same, err) ||
                  find_inside(&machine, same, err) || need_nics(&machine, err) ||
                  check_leaves(&machine, err) || find_fabric(&machine, err);

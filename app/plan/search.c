@@ -628,10 +628,10 @@ static int check_set(const struct search *search, struct err *err)
             const char *key = decision_keys[k], *set_to = set->item[i] + strlen(key);
             if (strncmp(set->item[i], key, strlen(key)) == 0 && *set_to == '=' &&
                 (k < DECISION_TENSOR || strcmp(set_to, "=null") != 0))
-                return err_add_code(err, 64,
-                                    "--set %s has no effect: the plan decides %s; its options say "
-                                    "which values it may take",
-                                    set->item[i], key);
+                return err_usage(err,
+                                 "--set %s has no effect: the plan decides %s; its options say "
+                                 "which values it may take",
+                                 set->item[i], key);
         }
     return 0;
 }
@@ -661,15 +661,14 @@ static int take_mesh(struct search *search, const struct job *job, struct err *e
     for (int i = DECISION_TENSOR; i < DECISION_COUNT; i++)
         asked = search->given[i] ? decision_keys[i] : asked;
     if (!meshes_wanted(job, asked))
-        return asked ? err_add_code(
-                           err, 64,
-                           "%s is not searched: only built-in transformers have meshes, not %s",
-                           asked, s->model.network)
-                     : 0;
+        return asked
+                   ? err_usage(err,
+                               "%s is not searched: only built-in transformers have meshes, not %s",
+                               asked, s->model.network)
+                   : 0;
     if (search->given[DECISION_BATCH])
-        return err_add_code(err, 64,
-                            "--batch has no effect where meshes are searched: each has the job's "
-                            "samples a step; --micro-batch gives those that pass at once");
+        return err_usage(err, "--batch has no effect where meshes are searched: each has the job's "
+                              "samples a step; --micro-batch gives those that pass at once");
     q->global = base_alloc(job_phases(job), sizeof(*q->global));
     for (int32_t i = 0; i < job_phases(job); i++) {
         int64_t nodes = phase[i].nodes ? phase[i].nodes : s->cluster.nodes;
@@ -752,12 +751,11 @@ static int check_number(const struct search *search, int decision, const char *t
     if (!search->given[decision] || decision == DECISION_ALGORITHM || decision == DECISION_BUCKET)
         return 0;
     if (decision == DECISION_RECOMPUTE && base_find_word(text, recompute_names) < 0)
-        return err_add_code(
-            err, 64, "--recompute: expected none, norms, latent, selective or full, got '%s'",
-            text);
+        return err_usage(
+            err, "--recompute: expected none, norms, latent, selective or full, got '%s'", text);
     if (decision != DECISION_RECOMPUTE && (number < !sharding || *end || (sharding && number > 3)))
-        return err_add_code(err, 64, "--%s: '%s' is no number from %s", decision_options[decision],
-                            text, sharding ? "0 to 3" : "1 on");
+        return err_usage(err, "--%s: '%s' is no number from %s", decision_options[decision], text,
+                         sharding ? "0 to 3" : "1 on");
     return 0;
 }
 
@@ -834,13 +832,13 @@ static int check_priced(const struct search *search, struct err *err)
         const struct price_file *own = tariffs_find(&search->tariffs, platform->item[i], NULL);
         const char *currency = own ? own->low.currency : NULL;
         if (!currency)
-            return err_add_code(err, 64,
-                                "--prices has no price of %s; for one platform alone it is given "
-                                "as --prices %s=FILE",
-                                platform->item[i], platform->item[i]);
+            return err_usage(err,
+                             "--prices has no price of %s; for one platform alone it is given as "
+                             "--prices %s=FILE",
+                             platform->item[i], platform->item[i]);
         if (strcmp(currency, search->currency) != 0)
-            return err_add_code(err, 64, "--prices are in %s and %s, which cannot be compared",
-                                search->currency, currency);
+            return err_usage(err, "--prices are in %s and %s, which cannot be compared",
+                             search->currency, currency);
     }
     return 0;
 }
@@ -871,9 +869,8 @@ static int search_ask(struct search *search, struct err *err)
     int failed = take_job(search, job, err) || check_set(search, err);
     AUTOFREE char *platforms = failed ? NULL : platforms_of(search, job, err);
     if (!failed && !search->question.global && isinf(search->within) && isinf(search->budget))
-        failed = err_add_code(err, 64,
-                              "a plan needs a limit: --within \"10 min\" for the cheapest, or "
-                              "--budget 500 for the fastest");
+        failed = err_usage(err, "a plan needs a limit: --within \"10 min\" for the cheapest, or "
+                                "--budget 500 for the fastest");
     failed = failed || !platforms || read_axes(search, platforms, err) ||
              check_given(search, err) || read_prices(search, err) || read_sizes(search, err) ||
              tariffs_check(&search->tariffs, err);

@@ -88,8 +88,8 @@ static int check_other(const struct check_request *request, const char *file,
                                                    [OTHER_PRICES] = read_prices};
     AUTORELEASE(text) struct text name = {0};
     if (request->explain || request->ignore_memory || request->set.count)
-        return err_add_code(err, 64, "%s is a %s file: only checks of jobs take options", file,
-                            scenario_other_names[kind]);
+        return err_usage(err, "%s is a %s file: only checks of jobs take options", file,
+                         scenario_other_names[kind]);
     if (read[kind](file, &name, err))
         return -1;
     text_add(out, "%s: ok: %s %s\n", file, scenario_other_names[kind], name.data);
@@ -101,9 +101,9 @@ static int check(const void *record, struct text *out, struct err *err)
     const struct check_request *request = record;
     const char *file = request->head.argument.count ? request->head.argument.item[0] : NULL;
     if (file && request->platform)
-        return err_add_code(err, 64, "give a file or --platform, not both");
+        return err_usage(err, "give a file or --platform, not both");
     if (!file && !request->platform)
-        return err_add_code(err, 64, "nothing to check: give a file or --platform NAME");
+        return err_usage(err, "nothing to check: give a file or --platform NAME");
     enum scenario_other kind = file ? platform_file_kind(file) : OTHER_PLATFORM;
     return kind == OTHER_NONE
                ? check_job(request, out, err)

@@ -97,11 +97,11 @@ static int pack(const void *record, struct text *out, struct err *err)
         .progress = show_progress,
     };
     if (!job.to)
-        return err_add_code(err, 64, "--to is needed: the file to write, as in --to train.ftp");
+        return err_usage(err, "--to is needed: the file to write, as in --to train.ftp");
     if (job.shorter < 1 || job.shorter > SIDE_MOST)
-        return err_add_code(err, 64, "--image: must be 1 to %d pixels", SIDE_MOST);
+        return err_usage(err, "--image: must be 1 to %d pixels", SIDE_MOST);
     if (job.threads > THREADS_MOST)
-        return err_add_code(err, 64, "--threads: must be at most %d", THREADS_MOST);
+        return err_usage(err, "--threads: must be at most %d", THREADS_MOST);
     if (claim_input_all(job.from, err) || pack_write(&job, &summary, err))
         return -1;
     print_summary(job.to, &summary, request->head.json, out);
@@ -144,7 +144,7 @@ static int tokens(const void *record, struct text *out, struct err *err)
     AUTORELEASE(text) struct text wide = {0};
     struct tokens_answer answer = {.path = request->to, .vocabulary = 256};
     if (!request->to)
-        return err_add_code(err, 64, "--to is needed: the file to write, as in --to train.bin");
+        return err_usage(err, "--to is needed: the file to write, as in --to train.bin");
     for (int32_t i = 0; i < from->count; i++) {
         AUTORELEASE(text) struct text bytes = {0};
         if (file_read(from->item[i], &bytes, err))
@@ -275,8 +275,8 @@ static int show_speed(const void *record, struct text *out, struct err *err)
     struct dataset_spec spec = {
         .source = source_of(path), .path = path, .validation_path = path, .image = request->image};
     if (threads > THREADS_MOST || request->image < 1 || request->image > SIDE_MOST)
-        return err_add_code(err, 64, "expected at most %d --threads and 1 to %d pixels of --image",
-                            THREADS_MOST, SIDE_MOST);
+        return err_usage(err, "expected at most %d --threads and 1 to %d pixels of --image",
+                         THREADS_MOST, SIDE_MOST);
     struct dataset *dataset = dataset_open(&spec, SPLIT_TRAIN, err);
     if (!dataset)
         return -1;

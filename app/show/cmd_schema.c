@@ -175,7 +175,7 @@ static int schema(const void *record, struct text *out, struct err *err)
     if (i == kinds.count)
         return unknown(&kinds, given, err);
     if (request->keys && !kinds.kind[i].file)
-        return err_add_code(err, 64, "--keys: '%s' is an answer, which nobody writes", given);
+        return err_usage(err, "--keys: '%s' is an answer, which nobody writes", given);
     if (request->keys)
         field_help(out, kinds.kind[i].file);
     else

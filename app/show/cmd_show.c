@@ -152,8 +152,8 @@ static int refuse_job(const char *path, struct err *err)
     if (job_read(&job, NULL, path, NULL, 0, &draw_centre, &ignored))
         return 0;
     const char *network = job.scenario.model.network;
-    return err_add_code(err, 64, "%s is a job; 'foretrain show model %s' shows its network", path,
-                        network);
+    return err_usage(err, "%s is a job; 'foretrain show model %s' shows its network", path,
+                     network);
 }
 
 /* ---- foretrain show convergence ---- */
@@ -285,8 +285,8 @@ static int make_answer(struct answer *answer, const struct show_request *what, s
     struct convergence points = {.count = 0};
     *answer = (struct answer){.extra = CONVERGENCE_EXTRA, .accuracy = convergence_accuracies};
     if (what->points && !read_points(what->points, &points))
-        return err_add_code(err, 64, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
-                            what->points, CONVERGENCE_POINTS);
+        return err_usage(err, "--points '%s': must be BATCH:EPOCHS,... with 3 to %d batches",
+                         what->points, CONVERGENCE_POINTS);
     answer->fit = what->points ? points.fit : convergence_fit();
     while (convergence_accuracies[answer->accuracies].work)
         answer->accuracies++;

@@ -387,25 +387,22 @@ static int show_collective(const void *record, struct text *out, struct err *err
     if (request->grid && grid_parse("--grid", request->grid, &grid, err))
         return -1;
     if (request->grid && request->ranks >= 0 && request->ranks != grid_ranks(grid))
-        return err_add_code(err, 64, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
-                            grid_ranks(grid));
+        return err_usage(err, "--ranks %d: --grid %s has %d", request->ranks, request->grid,
+                         grid_ranks(grid));
     int32_t ranks = grid_ranks(grid);
     if (ranks < 1 || ranks > RANKS_MOST)
-        return err_add_code(err, 64,
-                            "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
-                            request->grid ? "--grid" : "--ranks", RANKS_MOST);
+        return err_usage(err, "%s: must be 1 to %d ranks; 'foretrain collective' times any number",
+                         request->grid ? "--grid" : "--ranks", RANKS_MOST);
     if (request->algorithm == ALGORITHM_MPI)
-        return err_add_code(
-            err, 64,
-            "--algorithm: mpi has no rounds to show: they are known only to the MPI library");
+        return err_usage(
+            err, "--algorithm: mpi has no rounds to show: they are known only to the MPI library");
     if (request->algorithm == ALGORITHM_NCCL)
-        return err_add_code(err, 64,
-                            "--algorithm: nccl has no rounds to show; 'foretrain collective "
-                            "--json' shows its choice");
+        return err_usage(err, "--algorithm: nccl has no rounds to show; 'foretrain collective "
+                              "--json' shows its choice");
     if (!algorithm_supports((enum algorithm)request->algorithm, (enum collective_op)request->op))
-        return err_add_code(err, 64, "--algorithm: %s is not for %s; ring, tree and %s are",
-                            algorithm_names[request->algorithm], show_ops[request->op],
-                            algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR]);
+        return err_usage(err, "--algorithm: %s is not for %s; ring, tree and %s are",
+                         algorithm_names[request->algorithm], show_ops[request->op],
+                         algorithm_names[ALGORITHM_HALVING_DOUBLING_FAR]);
     struct collective c = {
         .op = (enum collective_op)request->op,
         .algorithm = (enum algorithm)request->algorithm,

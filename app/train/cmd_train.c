@@ -319,10 +319,10 @@ static int check(const struct train_request *request, struct job *job, struct dr
                                    .device = device_words[request->compute.device],
                                    .ranks = grid_ranks(job->resolved.cluster.grid)};
     if (!failed && !request->compute.started && dry->ranks > REQUEST_RANKS_MOST)
-        failed = err_add_code(err, 64,
-                              "%s is for %d devices: give the number of ranks to start here with "
-                              "-n N, or start foretrain-exec with your cluster's mpirun or srun",
-                              job->scenario.path, dry->ranks);
+        failed = err_usage(err,
+                           "%s is for %d devices: give the number of ranks to start here with -n "
+                           "N, or start foretrain-exec with your cluster's mpirun or srun",
+                           job->scenario.path, dry->ranks);
     if (!failed && strcmp(device_words[request->compute.device], "cuda") != 0)
         failed = job_check_mpi(job, err);
     if (!failed && request->compute.device != DEVICE_REPLAY)

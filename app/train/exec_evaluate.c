@@ -117,7 +117,7 @@ static int evaluate(const void *record, struct text *out, struct err *err)
     const struct train_request *request = record;
     int32_t count = request->head.argument.count;
     if (request->compute.device == DEVICE_REPLAY)
-        return err_add_code(err, 64, "--device replay has no weights: it can only train");
+        return err_usage(err, "--device replay has no weights: it can only train");
     AUTORELEASE(texts) struct texts path = {0};
     struct train_scores scores = {NULL, 0};
     for (int32_t i = 0; i < count; i++) {

@@ -39,9 +39,8 @@ static int lay_out_ranks(struct exec_job *job, int32_t each, struct err *err)
     struct wish wish = wish_for_ranks(world_self().ranks, each ? each : 1);
     wish.real = true;
     if (!each && job->job.scenario.allreduce.algorithm == ALGORITHM_HIERARCHICAL)
-        return err_add_code(err, 64,
-                            "%s: hierarchical needs the same number of ranks on each machine",
-                            job->job.scenario.path);
+        return err_usage(err, "%s: hierarchical needs the same number of ranks on each machine",
+                         job->job.scenario.path);
     if (job_resolve(&job->job, &wish, err))
         return -1;
     job->schedule = job_training(&job->job, err);

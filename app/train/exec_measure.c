@@ -336,7 +336,7 @@ static int run_all(const struct machine_options *options, const struct measure_l
     if (!ops)
         return -1;
     if (ops->rehearses)
-        return err_add_code(err, 64, "--device replay computes nothing to measure");
+        return err_usage(err, "--device replay computes nothing to measure");
     double seconds = 1e-3 * options->limit / (list->networks * list->batches);
     double begin = world_now(), least = 0; /* of an image, through all networks */
     for (int32_t b = 0; b < list->batches; b++) {
@@ -370,7 +370,7 @@ static int measure(const void *record, struct text *out, struct err *err)
                               .threads = threads,
                               .ranks = world_self().ranks};
     int failed = options->repeats < STEPS_REPEATS_LEAST
-                     ? err_add_code(err, 64, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
+                     ? err_usage(err, "--repeats: expected at least %d", STEPS_REPEATS_LEAST)
                      : 0;
     if (!failed)
         failed = measure_list_read(&list, options->networks ? options->networks : "resnet20",

@@ -38,7 +38,7 @@ static int add_all(const struct job *job, const struct workspace_request *reques
     if (!ops)
         return -1;
     if (!ops->workspace)
-        return err_add_code(err, 64, "--device %s does not know its workspace", ops->name);
+        return err_usage(err, "--device %s does not know its workspace", ops->name);
     for (int32_t i = 0; i < list->batches; i++)
         if (add_batch(job, request, ops, list->batch[i], rows, err))
             return -1;

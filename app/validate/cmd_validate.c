@@ -512,14 +512,13 @@ static int check_options(const struct validate_request *request, struct err *err
 {
     bool job = request->head.argument.count > 0;
     if (request->against && (job || request->head.given.count > 1 + request->head.json))
-        return err_add_code(err, 64, "--against FILE.csv works alone, or with --json");
+        return err_usage(err, "--against FILE.csv works alone, or with --json");
     if (!job && !request->against && !(request->predicted && request->measured))
-        return err_add_code(err, 64,
-                            "a JOB is needed, or --against, or --predicted and --measured");
+        return err_usage(err, "a JOB is needed, or --against, or --predicted and --measured");
     if (!job && (request->trace || request->predict.set.count))
-        return err_add_code(err, 64, "--trace and --set need a JOB");
+        return err_usage(err, "--trace and --set need a JOB");
     if (request->predicted && !measure_in_lab() && request->predict.order != RANK_ORDER_ROW)
-        return err_add_code(err, 64, "--order has no effect without a prediction");
+        return err_usage(err, "--order has no effect without a prediction");
     return 0;
 }
 
@@ -554,9 +553,9 @@ static int read_job(struct trial *trial, struct err *err)
         return -1;
     trial->ranks = grid_ranks(trial->job.resolved.cluster.grid);
     if (!request->measured && !request->compute.started && trial->ranks > REQUEST_RANKS_MOST)
-        return err_add_code(
-            err, 64, "%s is for %d devices: give the number of ranks to start here with -n N", path,
-            trial->ranks);
+        return err_usage(err,
+                         "%s is for %d devices: give the number of ranks to start here with -n N",
+                         path, trial->ranks);
     if (request->predict.traced_ranks > 0 && trial->ranks <= TRACED_RANKS_ALL)
         trial->request.predict.traced_ranks = 0;
     return 0;
@@ -627,9 +626,9 @@ static int count_steps(const struct trial *trial, int32_t *steps, struct err *er
     int64_t there = trial->job.resolved.plan.phase[0].steps - VALIDATE_EXTRA_STEPS;
     *steps = trial->request.steps ? trial->request.steps : STEPS_USUAL;
     if (there < 1)
-        return err_add_code(err, 64, "%s: phase 1 has %lld steps, and at least %d are needed",
-                            trial->request.head.argument.item[0],
-                            (long long)there + VALIDATE_EXTRA_STEPS, VALIDATE_EXTRA_STEPS + 1);
+        return err_usage(err, "%s: phase 1 has %lld steps, and at least %d are needed",
+                         trial->request.head.argument.item[0],
+                         (long long)there + VALIDATE_EXTRA_STEPS, VALIDATE_EXTRA_STEPS + 1);
     if (*steps > there)
         *steps = (int32_t)there;
     return 0;

@@ -74,12 +74,12 @@ static int check_spans(const struct run *run, const struct schedule *schedule, s
     double each = (double)traced * schedule->step_count, spans = each * run->iterations;
     if (spans <= RUN_SPANS_MOST)
         return 0;
-    return err_add_code(
-        err, 64,
-        "%d iterations of %d steps on %d traced ranks are %.3g records, %.3g GB; at "
-        "most %d are kept: --iterations=%.0f, or fewer --traced-ranks",
-        run->iterations, schedule->step_count, traced, spans, spans * sizeof(struct span) / 1e9,
-        RUN_SPANS_MOST, fmax(1, floor(RUN_SPANS_MOST / each)));
+    return err_usage(err,
+                     "%d iterations of %d steps on %d traced ranks are %.3g records, %.3g GB; at "
+                     "most %d are kept: --iterations=%.0f, or fewer --traced-ranks",
+                     run->iterations, schedule->step_count, traced, spans,
+                     spans * sizeof(struct span) / 1e9, RUN_SPANS_MOST,
+                     fmax(1, floor(RUN_SPANS_MOST / each)));
 }
 
 int backend_check(const struct run *run, const struct schedule *schedule, struct err *err)

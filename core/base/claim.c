@@ -55,9 +55,9 @@ int claim_output(const char *option, const char *path, const char *holds, struct
     int failed = 0;
     for (int32_t i = 0; i < claim_count && !failed; i++)
         if (collide(&claim, &claims[i]))
-            failed = err_add_code(err, 64,
-                                  "--%s %s and --%s %s would replace each other: name another file",
-                                  claims[i].option, claims[i].path, option, path);
+            failed =
+                err_usage(err, "--%s %s and --%s %s would replace each other: name another file",
+                          claims[i].option, claims[i].path, option, path);
     BASE_NEXT(claims, claim_count) = claim;
     return failed;
 }
@@ -83,8 +83,8 @@ int claim_check(struct err *err)
 
 static int refuse(const struct claim *claim, const char *path, struct err *err)
 {
-    return err_add_code(err, 64, "--%s %s would replace %s, which is read: name another file",
-                        claim->option, claim->path, path);
+    return err_usage(err, "--%s %s would replace %s, which is read: name another file",
+                     claim->option, claim->path, path);
 }
 
 int claim_input(const char *path, struct err *err)

@@ -31,6 +31,9 @@ int err_add(struct err *err, const char *format, ...) __attribute__((format(prin
 int err_add_code(struct err *err, int32_t exit_code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** The same with exit code 64. */
+#define err_usage(err, ...) err_add_code(err, 64, __VA_ARGS__)
+
 /** Fail with @exit_code, whatever was added: somebody else has said why.  @return -1. */
 int err_exit(struct err *err, int32_t exit_code);
 

@@ -228,8 +228,8 @@ int tariffs_check(const struct tariffs *tariffs, struct err *err)
 {
     for (int32_t i = 0; i < tariffs->count; i++)
         if (tariffs->item[i].platform && !tariffs->item[i].used)
-            return err_add_code(err, 64, "--prices %s=...: nothing that is predicted is on %s",
-                                tariffs->item[i].platform, tariffs->item[i].platform);
+            return err_usage(err, "--prices %s=...: nothing that is predicted is on %s",
+                             tariffs->item[i].platform, tariffs->item[i].platform);
     return 0;
 }
 

@@ -72,9 +72,8 @@ int scenario_check_key(const char *key, struct err *err)
     const char *nearest = known ? NULL : base_nearest(key, names);
     if (known)
         return 0;
-    return err_add_code(err, 64, "'%s' is no key of a job%s%s%s", key,
-                        nearest ? "; did you mean '" : "", nearest ? nearest : "",
-                        nearest ? "'?" : "");
+    return err_usage(err, "'%s' is no key of a job%s%s%s", key, nearest ? "; did you mean '" : "",
+                     nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* ---- comparing ---- */

@@ -44,14 +44,13 @@ static int check_channels(struct all_reduce how, int32_t devices_per_node, struc
     if (how.channels == 0)
         return 0;
     if (how.algorithm != ALGORITHM_RING)
-        return err_add_code(err, 64,
-                            "--channels has no effect on algorithm %s: only a ring has some",
-                            algorithm_names[how.algorithm]);
+        return err_usage(err, "--channels has no effect on algorithm %s: only a ring has some",
+                         algorithm_names[how.algorithm]);
     if (count > devices_per_node)
-        return err_add_code(err, 64,
-                            "%" PRId32 " rings need as many devices in a node, which has %" PRId32
-                            ": --channels=all",
-                            count, devices_per_node);
+        return err_usage(err,
+                         "%" PRId32 " rings need as many devices in a node, which has %" PRId32
+                         ": --channels=all",
+                         count, devices_per_node);
     return 0;
 }
 
@@ -60,14 +59,13 @@ static int check_chunk(struct all_reduce how, int64_t bytes, struct err *err)
     if (how.chunk == 0)
         return 0;
     if (how.algorithm != ALGORITHM_TREE)
-        return err_add_code(err, 64,
-                            "--chunk has no effect on algorithm %s: only a tree has chunks",
-                            algorithm_names[how.algorithm]);
+        return err_usage(err, "--chunk has no effect on algorithm %s: only a tree has chunks",
+                         algorithm_names[how.algorithm]);
     if (bytes > how.chunk * CHUNK_LIMIT)
-        return err_add_code(err, 64,
-                            "%" PRId64 " B in chunks of %" PRId64
-                            " B are more than %d: use --chunk=%" PRId64 "B or more",
-                            bytes, how.chunk, CHUNK_LIMIT, (bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT);
+        return err_usage(err,
+                         "%" PRId64 " B in chunks of %" PRId64
+                         " B are more than %d: use --chunk=%" PRId64 "B or more",
+                         bytes, how.chunk, CHUNK_LIMIT, (bytes + CHUNK_LIMIT - 1) / CHUNK_LIMIT);
     return 0;
 }
 

@@ -41,21 +41,19 @@ static int check_paths(const struct dataset_spec *spec, enum split split, struct
     const char *name = dataset_source_names[spec->source];
     bool made = spec->source <= SOURCE_PROCEDURAL;
     if (made && (spec->path || spec->validation_path))
-        return err_add_code(err, 64,
-                            "samples of source %s are made, so no path is read: leave out %s", name,
-                            spec->path ? spec->path : spec->validation_path);
+        return err_usage(err, "samples of source %s are made, so no path is read: leave out %s",
+                         name, spec->path ? spec->path : spec->validation_path);
     if (made && samples_of(spec, split) < 1)
-        return err_add_code(err, 64, "samples of source %s are made, so their number must be given",
-                            name);
+        return err_usage(err, "samples of source %s are made, so their number must be given", name);
     if (!made && !spec->path)
-        return err_add_code(err, 64, "source %s needs a path", name);
+        return err_usage(err, "source %s needs a path", name);
     if (spec->source == SOURCE_CIFAR10 && spec->validation_path)
-        return err_add_code(err, 64, "%s holds the validation samples too: leave out %s",
-                            spec->path, spec->validation_path);
+        return err_usage(err, "%s holds the validation samples too: leave out %s", spec->path,
+                         spec->validation_path);
     bool two = spec->source == SOURCE_WEBDATASET || spec->source == SOURCE_PACK ||
                spec->source == SOURCE_TOKENS;
     if (two && split == SPLIT_VALIDATION && !spec->validation_path)
-        return err_add_code(err, 64, "source %s needs a path of the validation samples", name);
+        return err_usage(err, "source %s needs a path of the validation samples", name);
     return 0;
 }
 
@@ -67,9 +65,9 @@ static const struct reader_ops *reader_of(const struct dataset_spec *spec, struc
         return spec->source == SOURCE_PROCEDURAL ? &reader_made_tokens : &reader_noise_tokens;
     if (!spec->sequence == (spec->source != SOURCE_TOKENS))
         return readers[spec->source];
-    err_add_code(err, 64, "source %s has %s, but the network reads %s: use source %s",
-                 dataset_source_names[spec->source], spec->sequence ? "images" : "tokens",
-                 spec->sequence ? "tokens" : "images", spec->sequence ? "tokens" : "imagefolder");
+    err_usage(err, "source %s has %s, but the network reads %s: use source %s",
+              dataset_source_names[spec->source], spec->sequence ? "images" : "tokens",
+              spec->sequence ? "tokens" : "images", spec->sequence ? "tokens" : "imagefolder");
     return NULL;
 }
 
@@ -106,7 +104,7 @@ struct dataset *dataset_open(const struct dataset_spec *spec, enum split split, 
     if (!ops)
         return NULL;
     if (spec->image < 1 && !spec->sequence) {
-        err_add_code(err, 64, "images need a size of at least 1 pixel");
+        err_usage(err, "images need a size of at least 1 pixel");
         return NULL;
     }
     if (check_paths(spec, split, err) || (ops->open && ops->open(&reader, spec, split, err)))

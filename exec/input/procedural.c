@@ -95,12 +95,12 @@ static int procedural_open(struct reader *reader, const struct dataset_spec *spe
                            struct err *err)
 {
     if (spec->classes < 2 || spec->classes > CLASS_LIMIT || spec->classes % 2)
-        return err_add_code(
-            err, 64, "procedural images must have an even number of classes from 2 to %d, not %d",
+        return err_usage(
+            err, "procedural images must have an even number of classes from 2 to %d, not %d",
             CLASS_LIMIT, spec->classes);
     if (spec->image < SIDE_LEAST || spec->image > SIDE_MOST)
-        return err_add_code(err, 64, "procedural images must have %d to %d pixels per side, not %d",
-                            SIDE_LEAST, SIDE_MOST, spec->image);
+        return err_usage(err, "procedural images must have %d to %d pixels per side, not %d",
+                         SIDE_LEAST, SIDE_MOST, spec->image);
     return 0;
 }
 

@@ -11,7 +11,7 @@ static int synthetic_open(struct reader *reader, const struct dataset_spec *spec
                           struct err *err)
 {
     if (reader->classes < 1)
-        return err_add_code(err, 64, "images of source synthetic need a number of classes");
+        return err_usage(err, "images of source synthetic need a number of classes");
     struct store *store = reader->store = base_alloc(1, sizeof(*store));
     store->distinct = reader->count < DISTINCT ? reader->count : DISTINCT;
     int64_t floats = store->distinct * 3 * reader->image * reader->image;

@@ -204,10 +204,10 @@ int32_t timing_run(const struct schedule *schedule, enum dtype payload, int32_t 
         if (bytes < schedule->step[i].collective.bytes)
             bytes = schedule->step[i].collective.bytes;
     if (ranks != found)
-        return err_add_code(err, 64, "a grid of %d ranks, but the job has %d", ranks, found);
+        return err_usage(err, "a grid of %d ranks, but the job has %d", ranks, found);
     if (bytes % size)
-        return err_add_code(err, 64, "%lld B are not whole %s numbers: give a multiple of %lld",
-                            (long long)bytes, dtype_names[payload], (long long)size);
+        return err_usage(err, "%lld B are not whole %s numbers: give a multiple of %lld",
+                         (long long)bytes, dtype_names[payload], (long long)size);
     if (ops->check && ops->check(schedule, err))
         return -1;
     int64_t held = bytes / size * (int64_t)sizeof(float);

@@ -15,9 +15,8 @@ static int check_ranks(const struct train_job *job, struct err *err)
     int32_t ranks = world_self().ranks;
     if (grid_ranks(grid) == ranks)
         return 0;
-    return err_add_code(err, 64,
-                        "the grid of %d x %d needs %d ranks, but %d were started: use -n %d",
-                        grid.columns, grid.rows, grid_ranks(grid), ranks, grid_ranks(grid));
+    return err_usage(err, "the grid of %d x %d needs %d ranks, but %d were started: use -n %d",
+                     grid.columns, grid.rows, grid_ranks(grid), ranks, grid_ranks(grid));
 }
 
 static int check_transport(const struct train_job *job, struct err *err)
