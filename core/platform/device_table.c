@@ -154,7 +154,11 @@ static int check_steps(const struct device *device, const struct node *root, str
 int device_check(const struct device *device, const struct node *root, struct err *err)
 {
     const struct device_class *class = device->classes.item;
+    const struct node *others = field_origin(root, "other_networks");
     int result = check_steps(device, root, err);
+    if (others && !device->measured.steps.count)
+        result |= origin_error(&others->origin, err,
+                               "'other_networks' has no effect without 'measured.steps'");
     for (int32_t b = 0; b < device->classes.count; b++)
         for (int32_t a = 0; a < b; a++)
             if (class[a].op == class[b].op && class[a].layer == class[b].layer &&

@@ -118,6 +118,7 @@ TEST(a_file_that_contradicts_itself_is_refused)
         {HEAD MEASURED ROW("8", "1 ms") ROW("8", "1 ms"), "are given twice"},
         {HEAD MEASURED ROW("8", "2 ms") ROW("16", "1 ms"), "takes less time"},
         {HEAD "classes:\n" CLASS CLASS, "are given twice"},
+        {HEAD "other_networks: 30 %\n", "'other_networks' has no effect without 'measured.steps'"},
         {HEAD MEASURED ROW("0", "1 ms"), "out of range"},
         {HEAD "measured: {thread: 1}\n", "did you mean 'threads'"},
     };
