@@ -25,8 +25,8 @@ const struct command command_foretrain = {
 int main(int argc, char **argv)
 {
     process_start();
-    mallopt(M_MMAP_THRESHOLD, 1 << 20); /* schedules go back to the system when they are freed */
-    mallopt(M_TRIM_THRESHOLD, 4 << 20); /* and not the arrays of each draw */
+    mallopt(M_MMAP_THRESHOLD, 2 << 20);  /* schedules go back to the system when they are freed */
+    mallopt(M_TRIM_THRESHOLD, 16 << 20); /* and not the arrays of each draw */
     if (argc < 2 ||
         (strcmp(argv[1], "--version") && strcmp(argv[1], "-V") && strcmp(argv[1], "-v")))
         return command_dispatch(&command_foretrain, argc - 1, argv + 1);
