@@ -273,7 +273,8 @@ int platform_check_nccl(const struct platform *platform, struct err *err)
                            : "no NCCL (its file has no compute_capability)",
                        platform->kind == PLATFORM_TORUS
                            ? "torus2d"
-                           : "ring with allreduce.channels=all, a ring by each device");
+                           : "ring, without parallel.sharding with allreduce.channels=all, "
+                             "a ring by each device");
     if (platform->nccl.channels == 0)
         return err_add(err,
                        "%s: error: algorithm nccl needs the section 'nccl', with the keys intra, "
