@@ -341,30 +341,6 @@ static struct steady drawn_steady(const struct table *t, const struct drawn *dra
     return steady;
 }
 
-/* drawn_seconds() of each chain, written for all draws at once. */
-static void chains_draw(const struct table *t, const struct drawn *drawn)
-{
-    double local[CHAINS_WIDE], overhead[CHAINS_WIDE], network[CHAINS_WIDE], inside[CHAINS_WIDE],
-        hop[CHAINS_WIDE], launch[CHAINS_WIDE], efficiency[CHAINS_WIDE], seconds[CHAINS_WIDE];
-    for (int32_t k = 0; k < CHAINS_WIDE; k++) {
-        local[k] = drawn[k].local;
-        overhead[k] = drawn[k].overhead;
-        network[k] = drawn[k].network;
-        inside[k] = drawn[k].inside;
-        hop[k] = drawn[k].hop;
-        launch[k] = drawn[k].launch;
-        efficiency[k] = drawn[k].efficiency;
-    }
-    for (int32_t c = 0; c < t->steady.chains.count; c++) {
-        const struct parts p = t->chain[c];
-        for (int32_t k = 0; k < CHAINS_WIDE; k++)
-            seconds[k] = local[k] * (p.roof / efficiency[k] + overhead[k] * p.overhead + p.fixed) +
-                         network[k] * p.exchange + inside[k] * p.inside + hop[k] * p.latency +
-                         launch[k] * p.launch + p.input;
-        memcpy(t->steady.chains.seconds[c], seconds, sizeof(seconds));
-    }
-}
-
 /* The closed form in each of @count draws, at most CHAINS_WIDE, into @step. */
 static void closed_steps(const struct table *t, const struct factors *d, int32_t count,
                          double *step)
@@ -374,7 +350,9 @@ static void closed_steps(const struct table *t, const struct factors *d, int32_t
     double all[CHAINS_WIDE];
     for (int32_t k = 0; k < CHAINS_WIDE; k++)
         drawn[k] = drawn_new(t, &d[k < count ? k : 0], true);
-    chains_draw(t, drawn);
+    for (int32_t c = 0; c < chains->count; c++)
+        for (int32_t k = 0; k < CHAINS_WIDE; k++)
+            chains->seconds[c][k] = drawn_seconds(&t->chain[c], &drawn[k]);
     if (chains->count)
         chains_step(chains, all);
     for (int32_t k = 0; k < count; k++) {
