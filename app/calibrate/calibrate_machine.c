@@ -730,18 +730,6 @@ COLUMNS(class_columns, NULL, struct device_fit_class)
     COLUMN("shapes", rows, .help = "shapes that were measured");
 }
 
-COLUMNS(fit_columns, NULL, struct device_fit)
-{
-    COLUMN("kernel_overhead_s", overhead, .help = "time of a kernel beside its work");
-    COLUMN("kernel_overhead_sd", overhead_sd, .null = true, .help = "of its logarithm");
-    COLUMN("iteration_overhead_s", between, .help = "from an iteration to the next");
-    COLUMN("memory_bandwidth", bandwidth, .help = "bytes per second");
-    COLUMN("other_networks", other_networks,
-           .help = "standard deviation of the logarithm of times of shapes that were not measured");
-    COLUMN("steps", rows, .help = "steps of different shapes that were measured");
-    COLUMN_ITEMS("classes", class, classes, .table = &class_columns);
-}
-
 COLUMNS(kernel_columns, NULL, struct machine_step)
 {
     COLUMN("op", op, .words = compute_op_names, .help = "kind of compute");
@@ -757,18 +745,17 @@ COLUMNS(kernel_columns, NULL, struct machine_step)
            .help = "part of the fastest arithmetic or traffic of all steps");
 }
 
-COLUMNS(fit_kernel_columns, NULL, struct device_fit)
+COLUMNS(fit_columns, NULL, struct device_fit)
 {
+    COLUMN("kernel_overhead_s", overhead, .help = "time of a kernel beside its work");
+    COLUMN("kernel_overhead_sd", overhead_sd, .null = true, .help = "of its logarithm");
+    COLUMN("iteration_overhead_s", between, .help = "from an iteration to the next");
+    COLUMN("memory_bandwidth", bandwidth, .help = "bytes per second");
+    COLUMN("other_networks", other_networks,
+           .help = "standard deviation of the logarithm of times of shapes that were not measured");
+    COLUMN("steps", rows, .help = "steps of different shapes that were measured");
+    COLUMN_ITEMS("classes", class, classes, .table = &class_columns);
     COLUMN_ITEMS("shapes", row, rows, .table = &kernel_columns);
-}
-
-SHARED_COLUMNS(machine_kernels_columns, "machine-kernels/1", struct shown_device)
-{
-    COLUMN("device", device, .help = "cpu, cpu-naive or cuda");
-    COLUMN_MEMBERS(machine, &round_columns);
-    COLUMN("spread", spread, .help = "relative standard deviation of times between rounds");
-    COLUMN_MEMBERS(fit, &fit_kernel_columns);
-    COLUMN("written", written, .null = true, .help = "the device file; null: none");
 }
 
 SHARED_COLUMNS(machine_device_columns, "machine-device/1", struct shown_device)
@@ -792,9 +779,9 @@ static void print_rounds(struct text *out, const struct machine *machine)
 }
 
 static void print_people(struct text *out, const struct device_fit *fit,
-                         const struct machine *machine, const struct json *all)
+                         const struct machine *machine, bool kernels, const struct json *all)
 {
-    if (json_get(all, "shapes")) {
+    if (kernels) {
         columns_print(out,
                       "op: step, shape, dtype: type, amount, time_s, flops_per_s, bytes_per_s, "
                       "roofline_share: of the roofline",
@@ -848,14 +835,11 @@ int calibrate_device_of(const struct machine *machine, const struct calibrate_re
     struct shown_device shown = {device_words[request->machine.compute.device], request->directory,
                                  machine, &fit, spread};
     AUTORELEASE(json)
-    struct json *json =
-        failed ? NULL
-               : answer_json(request->kernels ? &machine_kernels_columns : &machine_device_columns,
-                             &shown);
+    struct json *json = failed ? NULL : answer_json(&machine_device_columns, &shown);
     if (!failed && request->head.json) {
         json_print(out, json);
     } else if (!failed) {
-        print_people(out, &fit, machine, json);
+        print_people(out, &fit, machine, request->kernels, json);
         if (request->directory)
             text_add(out, "%d measured steps written to %s\n", fit.rows, request->directory);
     }

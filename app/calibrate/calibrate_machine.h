@@ -79,7 +79,7 @@ struct calibrate_request {
     const char *bytes;     /**< messages to time */
     const char *device;    /**< of the cluster's file; NULL: measured too */
     bool cluster;          /**< calibrate cluster, not device */
-    bool kernels;          /**< calibrate kernels: each shape, not classes of them */
+    bool kernels;          /**< print each shape, not classes of them */
     bool oversubscribe;    /**< more ranks than cores may take turns */
     int32_t budget;        /**< time to measure for [s] */
     bool strict;           /**< what is disturbed is an error, not a wide spread */
@@ -87,8 +87,7 @@ struct calibrate_request {
 };
 
 /** The columns of the answers. */
-extern const struct answer_columns machine_device_columns, machine_kernels_columns,
-    machine_cluster_columns;
+extern const struct answer_columns machine_device_columns, machine_cluster_columns;
 
 /** Measure this machine's device and write its file.  Of @request: networks, batches, threads,
  * device, dtype, repeats, directory (the file; NULL: none), json.

@@ -91,7 +91,7 @@ static const struct command calibrate_kernels_command = {
     .examples = "foretrain calibrate kernels --networks transformer:layers=1:hidden=512:heads=8:"
                 "vocab=4096:sequence=128 --batch 1,4,16",
     RECORD(device_options, struct calibrate_request, &kernels_defaults),
-    ANSWERS(&machine_kernels_columns),
+    ANSWERS(&machine_device_columns),
     .run = measure,
 };
 static const struct command calibrate_cluster_command = {
