@@ -133,9 +133,11 @@ static int finish(const struct launch *launch, const struct interrupt *interrupt
 {
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     int known = process_documented(code);
-    if (interrupt->at_once)
+    if (interrupt->at_once) {
+        signal(interrupt->number, SIG_IGN); /* one more must not end the telling of it */
         return err_add_code(err, 128 + interrupt->number, "ended by a signal: %s",
                             strsignal(interrupt->number));
+    }
     if (known != code && !launch->talk)
         return err_add_code(err, known, "%s ended with exit code %d: %s", launch->words.item[0],
                             code,
