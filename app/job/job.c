@@ -59,7 +59,8 @@ static int apply_software(struct job *job, struct err *err)
         software_check_device(job->software, &job->platform->device, err))
         return -1;
     if (job->software && job->platform)
-        software_apply(job->software, &job->platform->device);
+        software_apply(job->software, job->model && model_has_experts(job->model),
+                       &job->platform->device);
     return 0;
 }
 

@@ -200,6 +200,17 @@ static void add_software(struct prediction *prediction)
                   device, 100 * fit->efficiency.value, fit->efficiency.source);
 }
 
+/* What is known of other networks is less for those with experts. */
+static void add_experts(struct prediction *prediction)
+{
+    const struct software *software = prediction->job.software;
+    if (software && software->experts.path && model_has_experts(prediction->job.model))
+        texts_add(&prediction->result.assumption,
+                  "software %s: networks with experts reach %.4g %% of the rates of its kernels "
+                  "(%s)",
+                  software->name, 100 * software->experts.value, software->experts.source);
+}
+
 /* Frameworks let convolutions in fp32 use matrix units, which round what they read to TF32. */
 static void add_tf32(struct prediction *prediction)
 {
@@ -467,6 +478,7 @@ void assumption_list(struct prediction *prediction)
     add_batch(prediction);
     add_measured(prediction);
     add_software(prediction);
+    add_experts(prediction);
     add_tf32(prediction);
     add_payload(prediction);
     add_turns(prediction);

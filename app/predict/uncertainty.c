@@ -394,8 +394,7 @@ static double doubt_kinds(const struct table *t)
     }
     double own = fmin(1, apart / 0.1) * device->other_networks;
     double node = grid_ranks(t->task->point.grid) > 1 ? device->whole_nodes : 0;
-    double experts = schedule_has_experts(schedule) ? device->with_experts : 0;
-    return sqrt(squares + own * own + node * node + experts * experts);
+    return sqrt(squares + own * own + node * node + device->with_experts * device->with_experts);
 }
 
 static void add_parts(struct parts *sum, const struct parts *more)

@@ -109,7 +109,7 @@ struct device {
     double other_networks;      /**< standard deviation of the logarithm from network to network, in
                                      kinds of kernels or shapes that none of the measured has */
     double whole_nodes;         /**< the same of several devices about one */
-    double with_experts;        /**< the same of networks with experts */
+    double with_experts;        /**< the same of this network, which has experts */
     bool tf32[KERNEL_COUNT];    /**< it computes in tf32 what is said to be fp32 */
     struct field_list classes;  /**< struct device_class of core/platform/device_table.h */
     struct field_list profiles; /**< struct device_profile: what the classes were fitted to */

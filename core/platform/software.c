@@ -127,8 +127,9 @@ static const struct field software_rows[] = {
               "relative standard deviation of other networks about what their kinds say"),
     DEVIATION("kinds.node", software, kinds_node,
               "the same of several devices of a node, where the rates come from single ones"),
-    DEVIATION("kinds.experts", software, kinds_experts,
-              "the same of networks with experts, whose kernels the rates are not from"),
+    BESIDE("kinds.experts", experts,
+           "what networks with experts, whose kernels the rates are not from, reach of them",
+           UNIT_FRACTION),
     ROW("kinds.rates", software, kinds, "",
         "what each kind of kernels reaches; others, and all when not given, as the fit says",
         .kind = FIELD_LIST, .table = &kind_table),
@@ -320,6 +321,17 @@ static void replace(struct quantity *quantity, const struct quantity *by)
         quantity->path = base_format("device.%s", by->path);
 }
 
+static void scale(struct quantity *quantity, const struct quantity *by)
+{
+    if (quantity->source && !strcmp(quantity->source, "--set"))
+        return;
+    char *source = base_format("%s; with experts %.4g %% of it: %s", quantity->source,
+                               100 * by->value, by->source);
+    free(quantity->source);
+    quantity->source = source;
+    quantity->value *= by->value;
+}
+
 static int32_t find_fusion(const char *word, int32_t fallback)
 {
     for (int32_t i = 0; word && fusion_names[i]; i++)
@@ -336,7 +348,6 @@ static void software_rate(const struct software *software, struct device *device
     device->rated = software->kinds.count > 0 || software->tf32;
     device->other_networks = software->kinds_residual;
     device->whole_nodes = software->kinds_node;
-    device->with_experts = software->kinds_experts;
     for (int32_t k = 0; k < KERNEL_COUNT; k++) {
         device->tf32[k] =
             k == KERNEL_GEMM ? software->tf32 == TF32_ALL : software->tf32 && k <= KERNEL_GROUPED;
@@ -359,7 +370,7 @@ static void software_rate(const struct software *software, struct device *device
         }
 }
 
-void software_apply(const struct software *software, struct device *device)
+void software_apply(const struct software *software, bool experts, struct device *device)
 {
     const struct software_efficiency *fit = software_find_fit(software, device->name);
     replace(&device->math_efficiency, &fit->efficiency);
@@ -378,4 +389,9 @@ void software_apply(const struct software *software, struct device *device)
     device->merges.passes = software->loss == LOSS_UNFUSED;
     device->memory_sd = software->memory_sd;
     software_rate(software, device);
+    if (!experts || !software->experts.path)
+        return;
+    scale(&device->math_efficiency, &software->experts);
+    scale(&device->memory_efficiency, &software->experts);
+    device->with_experts = software->experts.spread;
 }

@@ -51,6 +51,7 @@ struct software {
     int32_t overlap;         /**< enum overlap at scale */
     int32_t gradients;       /**< enum dtype in which they travel */
     struct quantity jitter;  /**< coefficient of variation of a device's step time */
+    struct quantity experts; /**< what networks with them reach of the rates; path NULL: all */
     struct quantity startup; /**< [s] on one node before the first step runs at full speed */
     /** Those of the device, which they replace; path NULL: not given. */
     struct quantity compute_slowdown, communication_slowdown, collective_launch, launch,
@@ -59,7 +60,6 @@ struct software {
     char *kinds_source;      /**< from which networks they are known */
     double kinds_residual;   /**< relative deviation of a network, all of whose kinds are known */
     double kinds_node;       /**< the same of several devices of a node */
-    double kinds_experts;    /**< the same of networks with experts */
     struct merges merges;    /**< `passes` follows from `loss` */
     int32_t loss;            /**< enum software_loss */
     double memory_sd;        /**< standard deviation of log memory in use; 0: not known */
@@ -99,9 +99,9 @@ const struct software_efficiency *software_find_fit(const struct software *softw
  * of runs on one node. */
 double software_startup(const struct software *software, int32_t nodes);
 
-/** Give @device the values of its fit under @software: both efficiencies, the overhead and the
- * fusion; and what it says of collectives beside compute. */
-void software_apply(const struct software *software, struct device *device);
+/** Give @device the values of its fit under @software: both efficiencies (of a network with experts
+ * if @experts), the overhead and the fusion; and what it says of collectives beside compute. */
+void software_apply(const struct software *software, bool experts, struct device *device);
 
 /** The rows of a profile file. */
 extern const struct field_table software_table;

@@ -225,13 +225,14 @@ parallel: {expert: 4}
 training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]}
 """)
         own = self.write("own.yaml", f"extends: {support.ROOT}/platforms/software/megatron-core.yaml\nname: own\n"
-                                     "kinds: {experts: 0 %}\n")
+                                     "kinds: {experts: {value: 100 %, spread: 0 %, source: a test, kind: assumed}}\n")
         slow = self.write("slow.yaml", f"extends: {own}\nname: slow\nexperts_launch: {{value: 5 ms, source: a test, kind: assumed}}\n")
         words = ("predict", job, "-banalytic", "--ignore-memory", f"--set=cluster.software={own}")
         wide, known, host = (answer(*words, *more) for more in (["--set=cluster.software=megatron-core"], [],
                                                                 [f"--set=cluster.software={slow}"]))
         ratio = [result["step_s_high"] / result["step_s_low"] for result in (wide, known, host)]
-        self.assertEqual(wide["step_s"], known["step_s"])
+        self.assertTrue(1.1 < wide["step_s"] / known["step_s"] <= 1 / 0.81)
+        self.assertEqual(["81 % of the rates" in str(result["assumptions"]) for result in (wide, known)], [True, False])
         self.assertGreater(ratio[0], 1.3 * ratio[1])  # 20 % more
         self.assertGreater(host["step_s"], known["step_s"])
         self.assertGreater(ratio[2], 1.3 * ratio[1])  # 30 %: assumed

@@ -209,7 +209,7 @@ TEST(jitter_is_the_devices_unless_it_is_given)
     struct job job = job_with(PHASE, "");
     job.software = software_read(NULL, "mlperf-v4.0", &job.err);
     assert_non_null(job.software);
-    software_apply(job.software, &job.platform->device);
+    software_apply(job.software, false, &job.platform->device);
     assert_int_equal(resolve(&job, (struct wish){0}), 0);
     assert_true(job.software->jitter.value > 0);
     assert_true(job.resolved.noise.compute_cv == job.software->jitter.value);

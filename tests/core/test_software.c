@@ -52,7 +52,7 @@ TEST(makes_a_device_what_its_fit_says)
     HELD(device) device = {0};
     assert_int_equal(device_read(&device, "v100-sxm2-16gb", &err), 0);
     double peak = device.peak[DTYPE_FP16].value;
-    software_apply(software, &device);
+    software_apply(software, false, &device);
     assert_true(device.math_efficiency.value == 0.7 && device.memory_efficiency.value == 0.7);
     assert_true(device.kernel_overhead.value == 4e-6);
     assert_int_equal(device.fusion, FUSION_STATS);
@@ -72,7 +72,7 @@ TEST(replaces_what_it_says_of_collectives_and_nothing_else)
     device.communication_slowdown.value = 0.3;
     device.collective_launch.value = 1e-5;
     device.jitter.value = 0.5;
-    software_apply(software, &device);
+    software_apply(software, false, &device);
     assert_true(device.compute_slowdown.value == 0.1 && device.compute_slowdown.spread == 0.2);
     assert_string_equal(device.compute_slowdown.path, "device.compute_slowdown");
     assert_int_equal(device.compute_slowdown.provenance, PROVENANCE_PUBLISHED);
@@ -86,7 +86,7 @@ TEST(gives_other_devices_the_fallback_and_their_own_fusion)
     OWN(software) *software = read_valid(HEAD "fits:\n" FIT("a"));
     HELD(device) device = {0};
     assert_int_equal(device_read(&device, "h100-sxm5-80gb", &err), 0);
-    software_apply(software, &device);
+    software_apply(software, false, &device);
     assert_true(device.math_efficiency.value == 0.5 && device.kernel_overhead.value == 9e-6);
     assert_int_equal(device.fusion, FUSION_MAINLOOP);
 }
@@ -110,7 +110,7 @@ TEST(gives_a_device_its_own_rate_of_a_kind)
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         HELD(device) device = {0};
         assert_int_equal(device_read(&device, names[i], &err), 0);
-        software_apply(software, &device);
+        software_apply(software, false, &device);
         assert_true(device.rate[DTYPE_FP16][KERNEL_GEMM].math == (i ? 0.8 : 0.7));
         assert_true(device.rate[DTYPE_FP32][KERNEL_GEMM].math == 0.9);
     }
