@@ -28,6 +28,11 @@ def source(value):
     return value
 
 
+def sides(value):
+    """How many sides of a value are longer than one."""
+    return sum(dim > 1 for dim in value.dims or ())
+
+
 def number(value):
     """The one number of a constant, or None."""
     found = source(value).numbers if value else None
@@ -124,6 +129,8 @@ class Network:
         if value is None or value in self.holder or not value.constant or depth > DEEP:
             return 0
         self.holder[value] = layer
+        if value.maker and value.maker.op == "Identity" and source(value) in self.holder and sides(value) == 1:
+            return value.elements  # exporters write equal vectors once; only matrices are shared
         total = value.elements if value.weight and value.dims is not None and value.elements > 1 else 0
         return total + sum(self.count(layer, one, depth + 1) for one in (learned(value.maker) if value.maker else ()))
 
@@ -229,7 +236,7 @@ def learned(node):
     """The inputs of @node that a gradient reaches: not masks, which are compared or chosen by, nor angles of
     rotations, which multiply several values at each position."""
     def turns(one):
-        return node.op == "Mul" and one and one.constant and one.uses > 1 and one.dims and sum(d > 1 for d in one.dims) > 1
+        return node.op == "Mul" and one and one.constant and one.uses > 1 and sides(one) > 1
 
     return [] if node.op in ("Equal", "Greater", "Less", "Not", "And") else [
         one for one in node.inputs[node.op == "Where":] if not turns(one)]
@@ -468,7 +475,7 @@ def relu(net, node):
 def add_constant(net, node, value, constant):
     """A bias of the layer before, or parameters of an add."""
     layer = net.own(value)
-    if (layer and layer.kind in ARITHMETIC and not layer.bias and not layer.relu and constant.weight and
+    if (layer and layer.kind in ARITHMETIC and not layer.bias and not layer.relu and source(constant).weight and
             constant.rank == 1 and constant.elements == layer.out[0] and net.bias(layer, constant)):
         net.alias(value, node.outputs[0], True)
         return True

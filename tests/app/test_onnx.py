@@ -379,6 +379,16 @@ class Onnx(support.Case):
         network = answer("show", "model", self.imported(path))
         self.assertEqual(network["flops"]["forward"], 2 * 40 * 8192 * 8 * (8 + 8192))
 
+    def test_equal_vectors_are_written_once(self):
+        """As exporters of what was never trained do: two layers, of which the second has the first one's bias and scale."""
+        path = self.directory / "net.onnx"
+        path.write_bytes(onnx(node("Identity", "b", "c"), node("Identity", "g", "h"),
+                              node("MatMul", "x w", "p"), node("Add", "b p", "q"), node("Mul", "q g", "r"),
+                              node("MatMul", "r v", "s"), node("Add", "c s", "t"), node("Mul", "t h", "y"),
+                              weights=[tensor("w", [8, 8], bytes(256)), tensor("v", [8, 8], bytes(256)),
+                                       tensor("b", [8], bytes(32)), tensor("g", [8], bytes(32))], x=(1, 4, 8)))
+        self.assertEqual(answer("show", "model", self.imported(path))["parameters"], 2 * (64 + 8 + 8))
+
     def test_shapes_that_are_computed(self):
         """As unflatten() of PyTorch 2 writes it: the last side of 6 becomes 2 x 3."""
         def whole(name, *values):
