@@ -4,6 +4,7 @@
 #include "core/backend/cards.h"
 #include "core/backend/cost.h"
 #include "core/platform/device_table.h"
+#include "core/schedule/pipeline.h"
 
 enum { PROBE_LIMIT = 16384 /* devices: above, a closed form for each number would be felt */ };
 
@@ -339,6 +340,26 @@ static void add_turns(struct prediction *prediction)
                   last->devices_per_node, cores);
 }
 
+/* Blocks and words that ranks cannot share evenly. */
+static void add_uneven(struct prediction *prediction)
+{
+    const struct job *job = &prediction->job;
+    int64_t words = job->model->classes, unit = scenario_tensor(&job->scenario);
+    AUTORELEASE(pipeline) struct pipeline cut = {0};
+    AUTORELEASE(err) struct err ignored = {0};
+    if (!pipeline_build(&cut, job->model, &job->scenario, &ignored) && cut.blocks % cut.parts)
+        texts_add(&prediction->result.assumption,
+                  "%d blocks in %d parts of the pipeline: at both ends, the last part first, one "
+                  "fewer than the %d of others (parallel.blocks, parallel.balance)",
+                  cut.blocks, cut.parts, cut.blocks / cut.parts + 1);
+    if (words % (8 * unit) && !model_reads_pictures(job->model) &&
+        job->platform->device.compute_capability) /* rows at no multiples of 16 bytes */
+        texts_add(&prediction->result.assumption,
+                  "the vocabulary of %lld is not padded; Megatron-LM computes one of %lld, which "
+                  "may be faster (model.vocab)",
+                  (long long)words, (long long)((words / (128 * unit) + 1) * 128 * unit));
+}
+
 /* A global batch that the devices cannot share evenly. */
 static void add_rounding(struct prediction *prediction, int32_t index)
 {
@@ -492,6 +513,7 @@ void assumption_list(struct prediction *prediction)
         add_rounding(prediction, i);
     const struct point *last = &prediction_last(prediction)->point;
     texts_take(&result->assumption, cards_text(last->fabric, last->schedule, true));
+    add_uneven(prediction);
     add_cut(prediction);
     if (prediction->job.resolved.choice.why)
         texts_take(&result->assumption, grid_choice_text(&prediction->job.resolved.choice));

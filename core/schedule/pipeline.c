@@ -180,6 +180,7 @@ int pipeline_build(struct pipeline *pipeline, const struct model *model,
     *pipeline = (struct pipeline){.stages = stages,
                                   .chunks = chunks,
                                   .parts = parts,
+                                  .blocks = given || balance != BALANCE_BLOCKS ? 0 : cuts.blocks,
                                   .end = base_alloc(parts, sizeof(int32_t)),
                                   .value = base_alloc(parts, sizeof(int32_t))};
     for (int32_t i = 0; i + 1 < parts; i++) {

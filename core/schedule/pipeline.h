@@ -29,6 +29,7 @@ struct pipeline {
     int32_t parts;          /**< of all stages together */
     int32_t *end;           /**< (parts) the layer behind each, in the order of the network */
     int32_t *value;         /**< (parts) the layer whose value the next part reads */
+    int32_t blocks;         /**< that parts share as evenly as can be; else 0 */
 };
 
 /** Cut @model into the stages that @scenario asks for, without any into one.

@@ -258,6 +258,12 @@ class Networks(support.Case):
                                                               "--set=parallel={recompute: selective}"))
 
     def test_what_never_fits_has_no_more_passes_to_advise(self):
+    def test_a_vocabulary_that_would_be_padded_is_told(self):
+        job = self.write("job.yaml", TRAINED.replace("t1-torus", "dgx-h200") % "gpt2" + "parallel: {tensor: 2}\n")
+        for words, padded in ((50257, 50432), (50264, 50432), (50272, None)):
+            told = [line for line in answer("predict", job, "-banalytic", f"--set=model.vocab={words}")["assumptions"] if "vocabulary" in line]
+            self.assertEqual([f"one of {padded}," in line for line in told], [True] if padded else [])
+
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
         self.assertIn("even with one sample", self.refused(65, "predict", job, "--set=training.accumulate=2"))
 

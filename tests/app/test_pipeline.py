@@ -43,6 +43,13 @@ class Pipeline(support.Case):
     def predicted(self, *words):
         return answer("predict", self.job, "--ignore-memory", "--noise=none", *words)
 
+    def test_parts_of_unequal_blocks_are_an_assumption(self):
+        for layers, chunks, told in ((13, 1, "13 blocks in 4 parts of the pipeline: at both ends, the last part first, one fewer than the 4"),
+                                     (12, 1, None), (13, 3, "13 blocks in 12 parts")):
+            said = str(self.predicted("-banalytic", f"--set=model.layers={layers}", f"--set=parallel.chunks={chunks}")["assumptions"])
+            self.assertEqual("parts of the pipeline" in said, bool(told))
+            self.assertIn(told or "", said)
+
     def test_random_meshes_take_what_a_replay_says(self):
         dice = random.Random(20)
         for _ in range(6):

@@ -218,7 +218,7 @@ TEST(as_many_are_in_flight_as_the_formula_says)
         for (int32_t chunks = 1; chunks <= 3; chunks++)
             for (int32_t micros = stages; micros <= 3 * stages; micros += stages)
                 for (int32_t s = 0; s < stages; s++) {
-                    struct pipeline p = {stages, chunks, stages * chunks, NULL, NULL};
+                    struct pipeline p = {stages, chunks, stages * chunks, NULL, NULL, 0};
                     AUTOFREE struct task_of_stage *task = pipeline_order(&p, PIPELINE_1F1B, micros);
                     int32_t now = 0, most = 0;
                     for (int32_t i = 0; i < 2 * p.parts * micros; i++) {
