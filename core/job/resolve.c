@@ -746,9 +746,11 @@ static void check_memory(struct question *q, int32_t index, int64_t devices,
               q->model->name, unit_text(UNIT_BYTES, device->memory.value), device->name,
               model_inputs(q->model, 1),
               way ? "; it does with"
-              : q->platform->nodes
-                  ? "; more stages alone do not help, parallel.tensor (of transformers) may"
-                  : "; parallel.sharding=3 divides it over the columns of allreduce.grid",
+              : !q->platform->nodes
+                  ? "; parallel.sharding=3 divides it over the columns of allreduce.grid"
+              : scenario_tensor(s) < resolved->cluster.devices_per_node
+                  ? "; a larger parallel.tensor or, of long sequences, parallel.context may help"
+                  : "; more nodes may help, for more stages, or of long sequences parallel.context",
               way ? way : "");
     else
         blame(q, EXIT_DATA, key,

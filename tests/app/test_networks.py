@@ -277,8 +277,8 @@ class Networks(support.Case):
             sets = ["--set=" + word for word in ("cluster.nodes=16", *words)]
             self.assertIn(f"it does with {advised};", self.refused(65, "check", job, *sets))
             run("check", job, *sets, *advised.split())
-        self.assertIn("more stages alone do not help", self.refused(
-            65, "predict", job, "--set=parallel=null", "--set=model.network=llama-3-405b", "--set=cluster.nodes=2"))
+        for words, hope in ((("parallel=null",), "; a larger parallel.tensor or"), ((), "; more nodes may help")):
+            self.assertIn(hope, self.refused(65, "predict", job, "--set=model.network=llama-3-405b", "--set=cluster.nodes=2", *("--set=" + word for word in words)))
 
     def test_devices_keep_shards_of_gradients_and_weights(self):
         """The simulator says what the closed form does; a shard takes less memory; refusals say where and why."""
