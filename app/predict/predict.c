@@ -169,8 +169,8 @@ static double least_of(const struct prediction *p)
     return prediction_seconds(p, step, 0);
 }
 
-/* What devices need at their peak for the FLOP of the network's layers, over the step; of causal
- * attention half of the products counts. */
+/* What devices need for the FLOP of the network's layers at their peak in the type of the values,
+ * as runs are published, over the step; of causal attention half of the products counts. */
 static void find_use(struct prediction *prediction)
 {
     struct result *result = &prediction->result;
@@ -179,9 +179,7 @@ static void find_use(struct prediction *prediction)
     double all = 0, attention = 0;
     for (int32_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layer[i];
-        double peak = device_peak(device, prediction->job.scenario.model.compute,
-                                  layer_is_narrow(layer) ? prediction->job.scenario.model.products
-                                                         : PRODUCTS_COMPUTE,
+        double peak = device_peak(device, prediction->job.scenario.model.compute, PRODUCTS_COMPUTE,
                                   layer_kernel(layer));
         double least = 0;
         for (enum pass pass = 0; pass < PASS_COUNT; pass++)

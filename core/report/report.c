@@ -183,8 +183,8 @@ SHARED_COLUMNS(result_columns, "result/2", struct shown)
            .help = "tokens_per_s over devices");
     COLUMN("mfu", result.use, .absent = true,
            .help = "FLOP of forward and backward, with the products of full attention inside of "
-                   "windows and documents, over the peak of the devices in the format of each "
-                   "product, where the input is no picture; what is computed again does not count");
+                   "windows and documents, over the devices' peak in precision.compute, where the "
+                   "input is no picture; what is computed again does not count");
     COLUMN("mfu_causal", result.use_causal, .absent = true,
            .help = "mfu with half of the products of attention");
     COLUMN_OBJECT("memory", result, &memory_columns);
@@ -412,8 +412,9 @@ static void print_totals(struct text *out, const struct result *result)
         AUTOFREE char *each = base_format("tokens/s, %" PRId64 " a sample; %s a device", tokens,
                                           unit_text(UNIT_NONE, rate / result->devices));
         report_row(out, "  in tokens", UNIT_NONE, rate, each);
-        AUTOFREE char *causal = base_format("of the peak (MFU), full attention; causal %s",
-                                            unit_text(UNIT_FRACTION, result->use_causal));
+        AUTOFREE char *causal =
+            base_format("of the peak in precision.compute (MFU), full attention; causal %s",
+                        unit_text(UNIT_FRACTION, result->use_causal));
         report_row(out, "  in FLOP", UNIT_FRACTION, result->use, causal);
         print_memory(out, result);
     }

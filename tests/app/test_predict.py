@@ -250,19 +250,19 @@ training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 4}]
             self.assertEqual(any(told and told in line for line in said), bool(told), platform)
 
     def test_no_more_of_the_peak_is_used_than_there_is(self):
-        """The peak of the format in which each product is computed: tf32, fp8 and fp4, too."""
+        """Of tf32, too; narrower products are over the peak of bf16, as they are published."""
         job = self.write("text.yaml", """version: 1
 model: {network: llama-3-8b, sequence: 4096, layers: 4}
 cluster: {platform: dgx-b300, nodes: 1, software: megatron-core}
 training: {optimizer: {name: adamw}, phases: [{tokens: 1B, batch_per_device: 2}]}
 """)
         used = [answer("predict", job, "-banalytic", "--ignore-memory", f"--set=model.precision={precision}",
-                       f"--set=cluster.software={software}")["mfu"]
+                       f"--set=cluster.software={software}")
                 for software, precision in (("megatron-core", "{compute: bf16}"), ("megatron-core", "{compute: bf16, products: fp8}"),
                                             ("megatron-core", "{compute: bf16, products: fp4}"), ("pytorch", "{compute: fp32}"))]
-        self.assertTrue(all(0.1 < use < 1 for use in used), used)
-        self.assertGreater(used[0], used[1])
-        self.assertGreater(used[1], used[2])
+        self.assertTrue(0.1 < used[0]["mfu"] < 1 and 0.1 < used[3]["mfu"] < 1, used)
+        for narrow in used[1:3]:
+            self.assertAlmostEqual(narrow["mfu"] / used[0]["mfu"], narrow["tokens_per_s"] / used[0]["tokens_per_s"], 9)
 
     def test_images_that_are_always_ready_are_an_assumption(self):
         for words, told in ([], True), (["--set=input={workers: 4, rate: 9999 images/s}"], False):
