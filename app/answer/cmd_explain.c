@@ -152,16 +152,17 @@ static void print_run(struct text *out, const char *name, const struct explanati
     int32_t devices = e->devices[EXPLAIN_BASELINE];
     const char *what = model_inputs(e->job.model, 0);
     text_add(out, "%s: %s\n", name, e->scenario);
-    text_add(out, "   %s on %s, phase %d: %d devices with %lld %s each, %s a step\n",
+    text_add(out, "   %s on %s, phase %d: %d devices with %.0f %s in a step of %s\n",
              e->job.scenario.model.network, e->platform, e->phase, e->devices[EXPLAIN_RUN],
-             (long long)run->batch, what, unit_text(UNIT_SECONDS, e->task[0].step));
+             point_images(run) * e->devices[EXPLAIN_RUN], what,
+             unit_text(UNIT_SECONDS, e->task[0].step));
     text_add(out, "   efficiency %s", unit_text(UNIT_FRACTION, e->efficiency));
     if (!isnan(e->efficiency_likely.low))
         text_add(out, " (90 %% interval %s to %s)",
                  unit_text(UNIT_FRACTION, e->efficiency_likely.low),
                  unit_text(UNIT_FRACTION, e->efficiency_likely.high));
-    text_add(out, " of %d device%s with %lld %s each (back end %s, grain %s)\n", devices,
-             base_plural(devices), (long long)baseline->batch, what, e->backend, e->grain);
+    text_add(out, " of %d device%s with %.0f (back end %s, grain %s)\n", devices,
+             base_plural(devices), point_images(baseline) * devices, e->backend, e->grain);
     AUTOFREE char *nccl = job_nccl_text(&e->job, run);
     if (nccl)
         text_add(out, "   %s\n", nccl);
@@ -218,7 +219,7 @@ COLUMNS(line_columns, NULL, struct line)
 /* Of the run and of its baseline. */
 #define SIDE(object, side)                                                                         \
     COLUMN(object "devices", devices[side], .help = "devices in use");                             \
-    COLUMN(object "batch_per_device", task[side].point.batch, .help = "images on each device");    \
+    COLUMN(object "batch_per_device", task[side].point.batch, .help = "of each, or a group");      \
     COLUMN(object "step_s", task[side].step, .help = "one training step")
 
 COLUMNS(run_columns, NULL, struct explanation)

@@ -368,9 +368,8 @@ static void add_rounding(struct prediction *prediction, int32_t index)
     const struct phase *phase = &prediction->job.resolved.plan.phase[index];
     if (asked && asked != phase->global_batch)
         texts_add(&prediction->result.assumption,
-                  "phase %d: the global batch of %lld is rounded to %lld, %lld %s on each device",
-                  index + 1, (long long)asked, (long long)phase->global_batch,
-                  (long long)phase->batch_per_device, model_inputs(prediction->job.model, 0));
+                  "phase %d: the global batch of %lld is rounded to %lld", index + 1,
+                  (long long)asked, (long long)phase->global_batch);
 }
 
 /* More all-reduces than tensors, impossible where a framework keeps tensors whole, is a warning. */
@@ -513,8 +512,8 @@ void assumption_list(struct prediction *prediction)
         add_rounding(prediction, i);
     const struct point *last = &prediction_last(prediction)->point;
     texts_take(&result->assumption, cards_text(last->fabric, last->schedule, true));
-    add_uneven(prediction);
     add_cut(prediction);
+    add_uneven(prediction);
     if (prediction->job.resolved.choice.why)
         texts_take(&result->assumption, grid_choice_text(&prediction->job.resolved.choice));
     if (!result->plan.evaluations)

@@ -108,10 +108,11 @@ void resolved_print(struct text *out, const struct resolved *resolved, bool grid
         text_add(out, "%-10s %s\n", "bucket", cut);
     for (int32_t i = 0; i < resolved->plan.phase_count; i++) {
         const struct phase *phase = &resolved->plan.phase[i];
-        text_add(
-            out, "phase %-4d %g epochs, %lld steps of %lld %s: %lld on each device, %lld at once\n",
-            i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
-            resolved->inputs, (long long)phase->batch_per_device, (long long)phase->micro_batch);
+        text_add(out,
+                 "phase %-4d %g epochs, %lld steps of %lld %s: %lld times %lld, %lld at once\n",
+                 i + 1, phase->epochs, (long long)phase->steps, (long long)phase->global_batch,
+                 resolved->inputs, (long long)(phase->global_batch / phase->batch_per_device),
+                 (long long)phase->batch_per_device, (long long)phase->micro_batch);
         if (phase->devices != extent_devices(resolved->cluster))
             print_extent(out, "", resolved->phase[i], grid);
         if (phase->need.epochs > 0)

@@ -349,12 +349,13 @@ static void print_step(struct text *out, const struct result *result)
 }
 
 static void print_scaling(struct text *out, const char *label, const char *kind,
-                          const struct scaling *scaling, enum unit images_unit)
+                          const struct scaling *scaling, const struct result *result)
 {
     AUTORELEASE(text) struct text note = {0};
-    text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " each", kind,
+    text_add(&note, "%s, of %" PRId32 " device%s with %s at %" PRId64 " a step", kind,
              scaling->devices, base_plural(scaling->devices),
-             unit_text(images_unit, scaling->images_per_s), scaling->batch);
+             unit_text(result->images_unit, scaling->images_per_s),
+             scaling->batch * scaling->devices / scenario_parts(result->scenario));
     print_likely(out, label, UNIT_FRACTION, scaling->efficiency, scaling->likely, note.data);
 }
 
@@ -419,9 +420,9 @@ static void print_totals(struct text *out, const struct result *result)
         print_memory(out, result);
     }
     if (result->strong.batch)
-        print_scaling(out, "scaling efficiency", "strong", &result->strong, unit);
+        print_scaling(out, "scaling efficiency", "strong", &result->strong, result);
     print_scaling(out, result->strong.batch ? "" : "scaling efficiency", "weak", &result->weak,
-                  unit);
+                  result);
     if (result->scenario->training.target > 0) {
         print_target(out, result);
         return;

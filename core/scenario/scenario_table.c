@@ -57,8 +57,8 @@ static const struct field phase_rows[] = {
          "length of the phase in tokens, model.tokens or model.sequence a sample, instead of "
          "epochs: 15T, 300B"),
     INTEGER("batch_per_device", batch_per_device, "", 1, 1e6,
-            "samples (images, sequences) each device takes per step, or per pass of "
-            "training.accumulate"),
+            "samples (images, sequences) a device, or a group of parallel, takes per step, or per "
+            "pass of training.accumulate"),
     INTEGER("global_batch", global_batch, "", 1, 1e9,
             "samples all devices together take per step, instead of batch_per_device"),
     INTEGER("micro_batch", micro_batch, "", 1, 1e6,

@@ -69,8 +69,9 @@ class Networks(support.Case):
         job = self.write("job.yaml", text % self.write("block.yaml", BLOCK))
         other = self.write("other.yaml", text % "toy")
         rate = ("--set=input.workers=1", "--set=input.rate=350 samples/s")
-        for words, noun in ((("predict", job, *rate), "samples/s at 4 each"),
-                            (("explain", job), "with 4 samples each"),
+        for words, noun in ((("predict", job, *rate), "samples/s at 4 a step"),
+                            (("explain", job), "with 4 samples in a step"),
+                            (("explain", job, "--set=model.network=gpt2", "--set=cluster.platform=dgx-a100", "--set=parallel.tensor=4"), "8 devices with 8 samples in"),
                             (("compare", job, job), "samples/s")):
             said = run(*words, "-banalytic").stdout
             self.assertIn(noun, said)
@@ -257,13 +258,13 @@ class Networks(support.Case):
         self.assertIn("parallel.recompute=none", self.refused(69, "train", job, "-n1", "--dry-run",
                                                               "--set=parallel={recompute: selective}"))
 
-    def test_what_never_fits_has_no_more_passes_to_advise(self):
     def test_a_vocabulary_that_would_be_padded_is_told(self):
         job = self.write("job.yaml", TRAINED.replace("t1-torus", "dgx-h200") % "gpt2" + "parallel: {tensor: 2}\n")
         for words, padded in ((50257, 50432), (50264, 50432), (50272, None)):
             told = [line for line in answer("predict", job, "-banalytic", f"--set=model.vocab={words}")["assumptions"] if "vocabulary" in line]
             self.assertEqual([f"one of {padded}," in line for line in told], [True] if padded else [])
 
+    def test_what_never_fits_has_no_more_passes_to_advise(self):
         job = self.write("job.yaml", TRAINED % "llama-3-405b, sequence: 1024")
         self.assertIn("even with one sample", self.refused(65, "predict", job, "--set=training.accumulate=2"))
 
