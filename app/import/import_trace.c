@@ -398,13 +398,12 @@ static int compare_job(struct import *import, const struct import_request *reque
                        import->file, summary->steps ? "event on a device" : "ProfilerStep");
     struct profile profile = {.steps = summary->rank_steps,
                               .operations = summary->convolutions > 0,
-                              .schedule = summary->schedule};
+                              .schedule = summary->schedule,
+                              .own = summary->schedule != NULL};
     profile.sum = add_up_devices(summary);
     if (summary->devices > 1)
         import_note(import, "%" PRId64 " devices: the mean of them is compared", summary->devices);
     profile.convolutions = (double)summary->convolutions / (double)summary->devices;
-    for (int64_t i = 0; i < summary->events; i++)
-        profile.own |= summary->event[i].op != NULL;
     for (int64_t i = 0; i < summary->steps; i++)
         profile.seconds +=
             summary->step[i].seconds * (double)summary->rank_steps / (double)summary->steps;
@@ -433,6 +432,10 @@ static int read_trace(struct import *import, const struct import_request *reques
     const struct json *device_list = json_get(root, "deviceProperties");
     const char *model = json_as_text(json_get(json_item(device_list, 0), "name"));
     summary.schedule = json_as_text(json_get(json_get(root, "foretrain"), "schedule_hash"));
+    for (int64_t i = 0; i < summary.events; i++)
+        if (summary.schedule && strstr(summary.event[i].name, " more"))
+            return err_add(err, "%s: one event is '%s' micro-batches; trace them with --grain full",
+                           import->file, summary.event[i].name);
     AUTORELEASE(device) struct device device = {0};
     if (model)
         import_set_device(import, model);
