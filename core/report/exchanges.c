@@ -87,13 +87,13 @@ struct report_exchanges exchanges_of(const struct run *run, const struct schedul
         const struct span *span = &list.span[i];
         const struct step *step = &schedule->step[span->step];
         if (step->kind == STEP_COLLECTIVE && step->lane < LANE_SEND)
-            list.exchange[list.count++] =
-                (struct report_exchange){.step = step,
-                                         .way = nccl_way(run, step),
-                                         .ready = ready_at(&list, span) - list.from,
-                                         .begin = span->begin - list.from,
-                                         .end = span->end - list.from,
-                                         .exposed = exchanges_exposed(&list, span)};
+            list.exchange[list.count++] = (struct report_exchange){
+                .step = step,
+                .way = nccl_way(run, step),
+                .ready = ready_at(&list, span) - list.from,
+                .begin = span->begin - list.from,
+                .end = span->end - list.from,
+                .exposed = step_runs(step) * exchanges_exposed(&list, span)};
     }
     return list;
 }
@@ -122,7 +122,7 @@ SHARED_COLUMNS(exchange_columns, NULL, struct report_exchange)
     COLUMN("begin_s", begin, .help = "since the step began: it begins");
     COLUMN("end_s", end, .help = "since the step began: it ends");
     COLUMN("exposed_s", exposed,
-           .help = "part that nothing hides; together step.exposed_communication_s");
+           .help = "part of all runs that nothing hides; together step.exposed_communication_s");
     COLUMN("nccl", way, .words = nccl_way_words, .zero = true,
            .help = "algorithm and protocol that NCCL's model chooses; null: not by NCCL");
 }

@@ -15,8 +15,8 @@ struct report_exchange {
     int32_t way;             /**< of NCCL: an index of nccl_way_words */
     double ready;            /**< all that it needs was there */
     double begin, end;
-    double exposed; /**< the part in which the rank neither computes nor waits for a column instead;
-                         all together are the breakdown's exposed communication */
+    double exposed; /**< the part in which the rank neither computes nor waits for a column instead,
+                         of all its runs; together they are the breakdown's exposed communication */
 };
 
 /** All of them, in the order in which they begin, and all that the rank does meanwhile. */

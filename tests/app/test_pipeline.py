@@ -50,6 +50,19 @@ class Pipeline(support.Case):
             self.assertEqual("parts of the pipeline" in said, bool(told))
             self.assertIn(told or "", said)
 
+    def test_exchanges_of_repeats_count_so_often(self):
+        words = ("--set=parallel={tensor: 2, pipeline: 2}", "--set=training.phases.0.batch_per_device=32")
+        for result in (self.predicted(*words), self.predicted("--grain=full", *words)) if has_simulator() else ():
+            exposed = sum(one["exposed_s"] for one in result["exchanges"])
+            self.assertAlmostEqual(exposed / result["step"]["exposed_communication_s"], 1, delta=1e-3, msg=result["grain"])
+            self.assertGreater(exposed, 0)
+
+    @unittest.skipUnless(has_simulator() and support.part("foretrain-read"), "this build lacks a part")
+    def test_a_trace_that_leaves_micro_batches_out_is_no_profile(self):
+        job, path = self.write("long.yaml", JOB.replace("batch_per_device: 8", "batch_per_device: 64")), self.directory / "t.json"
+        run("predict", job, "--ignore-memory", "--trace", path)
+        self.assertIn("more' micro-batches; trace them with --grain full", self.refused(65, "import", "trace", path, "--job", job))
+
     def test_random_meshes_take_what_a_replay_says(self):
         dice = random.Random(20)
         for _ in range(6):
