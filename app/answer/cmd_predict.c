@@ -877,8 +877,6 @@ static int print(struct text *out, const struct predict_request *request,
 static int predict(const void *record, struct text *out, struct err *err)
 {
     const struct predict_request *request = record;
-    if (request->predict.iterations != PREDICT_CHOOSE && request->predict.iterations < 1)
-        return err_usage(err, "--iterations: at least 1");
     if (request->width && request->width < GANTT_WIDTH_LEAST)
         return err_usage(err, "--width: at least %d", GANTT_WIDTH_LEAST);
     AUTORELEASE(prediction) struct prediction prediction = {0};

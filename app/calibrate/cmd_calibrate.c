@@ -8,10 +8,6 @@ static int check_options(const struct calibrate_request *request, struct err *er
         return err_usage(err, "--repeats: expected %d to %d", STEPS_REPEATS_LEAST, REPEATS_MOST);
     if (request->machine.compute.device == DEVICE_REPLAY)
         return err_usage(err, "--device replay computes nothing to measure");
-    if (!request->budget)
-        return err_usage(err, "--budget: must be at least 1 s");
-    if (!request->machine.compute.threads)
-        return err_usage(err, "--threads: must be at least 1");
     return 0;
 }
 

@@ -59,9 +59,9 @@ static int set_integer(const struct option *option, const char *value, int32_t *
     char *end;
     errno = 0;
     long number = strtol(value, &end, 10);
-    if (!*value || *end || errno || number < 0 || number > INT32_MAX)
-        return err_add_code(err, EXIT_USAGE, "--%s: expected a whole number, got '%s'",
-                            option->name, value);
+    if (!*value || *end || errno || number < !option->zero || number > INT32_MAX)
+        return err_add_code(err, EXIT_USAGE, "--%s: expected a whole number from %d, got '%s'",
+                            option->name, !option->zero, value);
     *member = (int32_t)number;
     return 0;
 }

@@ -17,7 +17,7 @@ enum option_kind {
                          directory for such files, by its name: "DIR/" */
     OPTION_FOLDER,  /**< const char *: a directory that the command writes files to */
     OPTION_TEXTS,   /**< struct texts; each use appends */
-    OPTION_INTEGER, /**< int32_t, at least 0 */
+    OPTION_INTEGER, /**< int32_t, at least 1 */
     OPTION_WORD,    /**< int32_t: the index in `words` */
     OPTION_REAL,    /**< double in `unit`, above 0 */
     OPTION_ASSIGN,  /**< struct texts; appends "key='value'" for each key in `words`, and as

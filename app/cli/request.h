@@ -141,7 +141,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
                .help = "Predict batches that do not fit the memory of a device")
 #define ROW_TRACED_RANKS(at)                                                                       \
     OPTION_ROW("traced-ranks", 0, OPTION_INTEGER, at, "N", NULL,                                   \
-               "Ranks whose steps are recorded; 0: all (default: 4)")
+               "Ranks whose steps are recorded; 0: all (default: 4)", .zero = true)
 #define ROW_SPANS(at)                                                                              \
     OPTION_ROW("spans", 0, OPTION_OUTPUT, at, "FILE", NULL,                                        \
                "Write when each step ran on each rank, as text")
@@ -194,7 +194,7 @@ extern const char *const nodes_keys[], *const platform_keys[], *const batch_keys
                "Threads per rank (default: the cores of the machine, shared out)")
 #define ROW_TIMEOUT(at)                                                                            \
     OPTION_ROW("timeout", 0, OPTION_INTEGER, at, "SECONDS", NULL,                                  \
-               "Abort if a rank is silent this long; 0: never (default: 30)")
+               "Abort if a rank is silent this long; 0: never (default: 30)", .zero = true)
 #define ROW_NETWORKS(at)                                                                           \
     OPTION_ROW("networks", 0, OPTION_TEXT, at, "LIST", NULL,                                       \
                "What to train while steps are timed: resnet20,resnet50@64 (with 64 pixels), "      \

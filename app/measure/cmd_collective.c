@@ -110,8 +110,7 @@ static int read_order(struct order *order, struct err *err)
             "several rings side by side are for predictions; ranks on CPUs run one: --channels=1");
     if (!order->measures && request->exchange.gradients)
         return err_usage(err, "--gradients has no effect without exec in --backend");
-    if (order->measures &&
-        (request->exchange.repeats < 1 || request->exchange.repeats > REPEATS_MOST))
+    if (order->measures && request->exchange.repeats > REPEATS_MOST)
         return err_usage(err, "--repeats: expected 1 to %d", REPEATS_MOST);
     return read_platform(order, err);
 }

@@ -40,8 +40,6 @@ static int check(const struct exec_collective_request *request, struct grid *gri
                  struct sizes *sizes, struct err *err)
 {
     *grid = grid_nearest_square(world_self().ranks);
-    if (request->exchange.repeats < 1)
-        return err_usage(err, "--repeats: expected at least 1");
     if (request->exchange.algorithm == ALGORITHM_NCCL)
         return err_add_code(err, 69,
                             "algorithm nccl is a model of NCCL, for predictions; exec "

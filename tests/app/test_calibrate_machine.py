@@ -467,7 +467,7 @@ class Machine(support.Case):
     def test_numbers_are_checked_before_anything_is_measured(self):
         for kind, words, said in (("device", ["--repeats=3"], "--repeats: expected 4 to 1000"),
                                   ("cluster", ["--repeats=1"], "--repeats: expected 4 to 1000"),
-                                  ("device", ["--budget=0"], "--budget: must be at least 1 s"),
+                                  ("device", ["--budget=0"], "--budget: expected a whole number from 1"),
                                   ("cluster", ["--repeats=1001"], "--repeats: expected 4 to 1000"),
                                   ("cluster", ["--bytes=1MB,2MB"], "three sizes"),
                                   ("cluster", ["--bytes=1MB,2MB,1MB,2MB"], "three sizes"),
