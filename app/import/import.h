@@ -57,7 +57,7 @@ struct import_work {
 struct import_steps {
     double seconds, tokens; /**< of a step [s]; of a device [1/s]: one of both */
     double spread;          /**< standard deviation, relative */
-    int64_t count, devices, batch;
+    int64_t count, devices, batch, tensor, pipeline; /**< 0: not reported */
 };
 
 /** What only programs are told; 0: not known. */
@@ -233,7 +233,7 @@ int import_fit_nccl(struct import *import, const struct import_request *request,
  * | nic | {bandwidth, efficiency} of a card |
  * | tiers | smallest first: {name, nodes, uplinks (0: not known), rails, bandwidth} |
  * | nccl | {intra, channels, why, bandwidth} |
- * | steps | of a run: {seconds or tokens, spread, count, devices, batch} |
+ * | steps | of a run: {seconds or tokens, spread, count, devices, batch, tensor, pipeline} |
  * | times | all-reduces: {ranks, nodes, rows: [[bytes, seconds], ...]}; nccl: version, where NCCL
  * ran | | pair | messages of two ranks: {nodes, latency: rows, bandwidth: rows} |
  *

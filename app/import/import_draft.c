@@ -176,7 +176,9 @@ static struct import_steps read_steps(const struct json *steps)
                                  .spread = real(json_get(steps, "spread")),
                                  .count = whole(json_get(steps, "count"), INT32_MAX),
                                  .devices = whole(json_get(steps, "devices"), INT32_MAX),
-                                 .batch = whole(json_get(steps, "batch"), INT32_MAX)};
+                                 .batch = whole(json_get(steps, "batch"), INT32_MAX),
+                                 .tensor = whole(json_get(steps, "tensor"), INT32_MAX),
+                                 .pipeline = whole(json_get(steps, "pipeline"), INT32_MAX)};
 }
 
 static int understand(struct import *import, const struct import_request *request,

@@ -25,13 +25,19 @@ static int check_run(const struct import *import, const struct prediction *p, do
     const struct result *result = &p->result;
     const struct phase *last = &result->plan.phase[result->plan.phase_count - 1];
     double tokens = (double)(last->global_batch * p->job.scenario.model.tokens);
-    if (steps->devices && steps->devices != result->devices)
-        return err_add(err,
-                       "%s: of %lld devices, but the job has %d: --job must be the one that ran",
-                       import->file, (long long)steps->devices, result->devices);
-    if (steps->batch && steps->batch != last->global_batch)
-        return err_add(err, "%s: of %lld samples a step, but the last phase of the job has %lld",
-                       import->file, (long long)steps->batch, (long long)last->global_batch);
+    const struct scenario *s = &p->job.scenario;
+    const struct {
+        const char *what;
+        int64_t ran, here;
+    } fact[] = {{"devices", steps->devices, result->devices},
+                {"samples a step", steps->batch, last->global_batch},
+                {"devices to a layer", steps->tensor, scenario_tensor(s)},
+                {"stages", steps->pipeline, s->parallel.pipeline > 1 ? s->parallel.pipeline : 1}};
+    for (size_t i = 0; i < ARRAY_SIZE(fact); i++)
+        if (fact[i].ran && fact[i].ran != fact[i].here)
+            return err_add(err, "%s: of %lld %s, but the job has %lld: give the one that ran",
+                           import->file, (long long)fact[i].ran, fact[i].what,
+                           (long long)fact[i].here);
     if (!(steps->seconds > 0) && !(tokens > 0))
         return err_add(err, "%s: of tokens, but the job reads none", import->file);
     *seconds = steps->seconds > 0 ? steps->seconds : tokens / result->devices / steps->tokens;

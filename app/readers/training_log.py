@@ -17,6 +17,7 @@ LINES = (("Megatron", 1e-3, re.compile(rf"\biteration +\d+/.*\belapsed time per 
 STEP = re.compile(r"\bglobal_step[=:] *(\d+)|\b(?:iteration|step:) *(\d+)")
 BATCH = re.compile(r"\bglobal[ _]batch[ _]size[=:]? *(\d{1,9})\b")
 WORLD = re.compile(r"\bworld[ _]size[ .:=]+(\d{1,9})\b|\bMEMBER: \d+/(\d{1,9})\b")
+FACTS = {fact: re.compile(rf"\b{fact}[_-]model[_-]parallel[_ ]size[ .:=]+(\d{{1,9}})\b") for fact in ("tensor", "pipeline")}
 LEAST = 3  # steps, or lines that are means of some
 
 
@@ -52,4 +53,4 @@ def read(draft, text, *_):
     draft.note(f"{len(alike)} steps of {framework}; {len(rows) - len(alike)} left out: the first, and those with another global batch")
     draft.put(steps={"tokens" if unit == "tokens" else "seconds": median if unit == "tokens" else median * unit,
                      "spread": (high - low) / 1.349 / median, "count": len(alike), "devices": worlds.pop() if worlds else 0,
-                     "batch": batch})
+                     "batch": batch, **{fact: int(told[1]) for fact, pattern in FACTS.items() if (told := pattern.search(text))}})

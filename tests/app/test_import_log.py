@@ -101,6 +101,8 @@ class Logs(support.Case):
         fast = log_of(megatron).replace("(ms): 2", "(ms): 0.2")
         for text, *words in (
                 (log_of(megatron, world.format(32)), "of 32 devices, but the job has 64"),
+                (log_of(megatron, "  tensor_model_parallel_size ...................... 4\n"), "of 4 devices to a layer, but the job has 1"),
+                (log_of(megatron, world.format("64, pipeline-model-parallel size: 2")), "of 2 stages, but the job has 1"),
                 (log_of(megatron, world.format(64), world.format(8)), "devices of several runs, 8 and 64"),
                 (log_of(megatron).replace(f"batch size:   {BATCH}", "batch size:   64"), "of 64 samples a step", "has 128"),
                 (log_of(megatron) + nemo(1, 1), ":1: a step of Megatron in a log of NeMo"),
