@@ -208,14 +208,15 @@ struct model *pipeline_stage(const struct pipeline *pipeline, const struct model
     own->layer = base_alloc(model->layer_count, sizeof(*own->layer));
     own->tensor = base_alloc(model->tensor_count + model->layer_count, sizeof(*own->tensor));
     own->tensor_count = 0;
-    memcpy(own->layer, model->layer, (size_t)model->layer_count * sizeof(*own->layer));
     AUTOFREE bool *here = base_alloc(model->layer_count, sizeof(*here));
     for (int32_t i = 0, part = 0; i < model->layer_count; i++) {
         struct layer *layer = &own->layer[i];
         part += i == pipeline->end[part];
         here[i] = part % pipeline->stages == stage;
-        if (!here[i])
-            *layer = (struct layer){.op = LAYER_OTHER};
+        if (here[i])
+            *layer = model->layer[i];
+        else
+            layer->op = LAYER_OTHER;
         if (!here[i] && part + 1 < pipeline->parts && i == pipeline->value[part] &&
             (part + 1) % pipeline->stages == stage)
             layer->out = model->layer[i].out;
