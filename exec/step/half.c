@@ -1,7 +1,5 @@
 #include "exec/step/half.h"
 
-#include <stdbool.h>
-
 #include "exec/step/vectors.h"
 
 static uint32_t bits_of(float value)
