@@ -364,12 +364,12 @@ class Traces(Found):
         self.assertAlmostEqual(steps[0][-1], 60e-3)
 
     def test_devices_of_one_file_are_averaged(self):
-        events = []
+        events, products = [], ("sgemm", "nvjet_tst_128x256", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop", "fmha_cutlassF")
         for step in range(2):
             events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 9, "tid": 1,
                            "ts": 10000 * step, "dur": 9900})
             for device in range(4):
-                events += [{"ph": "X", "cat": "kernel", "name": "sgemm", "pid": device, "tid": 7, "ts": 10000 * step + 10,
+                events += [{"ph": "X", "cat": "kernel", "name": products[device], "pid": device, "tid": 7, "ts": 10000 * step + 10,
                             "dur": 6000, "args": {"device": device}},
                            {"ph": "X", "cat": "kernel", "name": "rcclGenericKernel", "pid": device, "tid": 8,
                             "ts": 10000 * step + 5000, "dur": 2000, "args": {"device": device}}]
