@@ -294,74 +294,69 @@ static double drawn_longer(const struct table *t, const struct factors *d)
     return t->task->point.nodes > 1 ? d->of[FACTOR_MODEL] * d->of[FACTOR_TAIL] : d->alone;
 }
 
-/* A step as drawn so many times, some of it taken away: how much longer its parts take. */
+/* A step as drawn, some of it taken away: how much longer its parts take. */
 struct drawn {
-    double local[CHAINS_WIDE], overhead[CHAINS_WIDE], network[CHAINS_WIDE], inside[CHAINS_WIDE],
-        hop[CHAINS_WIDE], launch[CHAINS_WIDE];
-    double efficiency[CHAINS_WIDE]; /* how much shorter */
-    struct slowdown slowdown[CHAINS_WIDE];
+    double local, overhead, network, inside, hop, launch;
+    double efficiency; /* how much shorter */
+    struct slowdown slowdown;
 };
 
-/* A step's kernels in draw @k. */
-static inline double drawn_kernels(const struct parts *p, const struct drawn *d, int32_t k)
+/* A step's kernels as drawn. */
+static double drawn_kernels(const struct parts *p, const struct drawn *d)
 {
-    return p->roof / d->efficiency[k] + d->overhead[k] * p->overhead + p->fixed;
+    return p->roof / d->efficiency + d->overhead * p->overhead + p->fixed;
 }
 
-/* Draw @k becomes @d. */
-static void draw(struct drawn *drawn, int32_t k, const struct table *t, const struct factors *d,
-                 bool waiting)
+static struct drawn drawn_new(const struct table *t, const struct factors *d, bool waiting)
 {
     struct slowdown centre = t->steady.slowdown;
-    drawn->local[k] = drawn_local(t, d, waiting);
-    drawn->overhead[k] = d->of[FACTOR_OVERHEAD];
-    drawn->network[k] = d->of[FACTOR_NETWORK];
-    drawn->inside[k] = d->inside;
-    drawn->hop[k] = t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1;
-    drawn->launch[k] = d->of[FACTOR_LAUNCH];
-    drawn->efficiency[k] = d->of[FACTOR_EFFICIENCY] * pow(d->of[FACTOR_KINDS], t->kinds);
-    drawn->slowdown[k] =
-        (struct slowdown){fmin(1, d->of[FACTOR_COMPUTE_SLOWDOWN] * centre.compute),
-                          fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)};
-    double host = d->of[FACTOR_HOST] * t->host, kernels = drawn_kernels(&t->all, drawn, k);
-    drawn->local[k] = host > kernels ? drawn->local[k] * host / kernels : drawn->local[k];
+    struct drawn drawn = {
+        .local = drawn_local(t, d, waiting),
+        .overhead = d->of[FACTOR_OVERHEAD],
+        .network = d->of[FACTOR_NETWORK],
+        .inside = d->inside,
+        .hop = t->task->point.nodes > 1 ? d->of[FACTOR_HOP] : 1,
+        .launch = d->of[FACTOR_LAUNCH],
+        .efficiency = d->of[FACTOR_EFFICIENCY] * pow(d->of[FACTOR_KINDS], t->kinds),
+        .slowdown = {fmin(1, d->of[FACTOR_COMPUTE_SLOWDOWN] * centre.compute),
+                     fmin(1, d->of[FACTOR_COMMUNICATION_SLOWDOWN] * centre.communication)}};
+    double host = d->of[FACTOR_HOST] * t->host, kernels = drawn_kernels(&t->all, &drawn);
+    drawn.local = host > kernels ? drawn.local * host / kernels : drawn.local;
+    return drawn;
 }
 
-static inline double drawn_seconds(const struct parts *p, const struct drawn *d, int32_t k)
+static double drawn_seconds(const struct parts *p, const struct drawn *d)
 {
-    return d->local[k] * drawn_kernels(p, d, k) + d->network[k] * p->exchange +
-           d->inside[k] * p->inside + d->hop[k] * p->latency + d->launch[k] * p->launch + p->input;
+    return d->local * drawn_kernels(p, d) + d->network * p->exchange + d->inside * p->inside +
+           d->hop * p->latency + d->launch * p->launch + p->input;
 }
 
-/* With every step as in draw @k. */
-static struct steady drawn_steady(const struct table *t, const struct drawn *drawn, int32_t k)
+/* With every step as @drawn. */
+static struct steady drawn_steady(const struct table *t, const struct drawn *drawn)
 {
     struct steady steady = t->steady;
     for (int32_t id = 0; id < steady.schedule->step_count; id++)
-        steady.seconds[id] = drawn_seconds(&t->parts[id], drawn, k);
-    steady.slowdown = drawn->slowdown[k];
+        steady.seconds[id] = drawn_seconds(&t->parts[id], drawn);
+    steady.slowdown = drawn->slowdown;
     return steady;
 }
 
 /* The closed form in each of @count draws, at most CHAINS_WIDE, into @step. */
-EVERY_WIDTH static void closed_steps(const struct table *t, const struct factors *d, int32_t count,
-                                     double *step)
+static void closed_steps(const struct table *t, const struct factors *d, int32_t count,
+                         double *step)
 {
     const struct chains *chains = &t->steady.chains;
-    struct drawn drawn;
+    struct drawn drawn[CHAINS_WIDE];
     double all[CHAINS_WIDE];
     for (int32_t k = 0; k < CHAINS_WIDE; k++)
-        draw(&drawn, k, t, &d[k < count ? k : 0], true);
-    for (int32_t c = 0; c < chains->count; c++) {
-        double seconds[CHAINS_WIDE]; /* of its own, else the loop becomes no vectors */
+        drawn[k] = drawn_new(t, &d[k < count ? k : 0], true);
+    for (int32_t c = 0; c < chains->count; c++)
         for (int32_t k = 0; k < CHAINS_WIDE; k++)
-            seconds[k] = drawn_seconds(&t->chain[c], &drawn, k);
-        memcpy(chains->seconds[c], seconds, sizeof(seconds));
-    }
+            chains->seconds[c][k] = drawn_seconds(&t->chain[c], &drawn[k]);
     if (chains->count)
         chains_step(chains, all);
     for (int32_t k = 0; k < count; k++) {
-        struct steady steady = chains->count ? t->steady : drawn_steady(t, &drawn, k);
+        struct steady steady = chains->count ? t->steady : drawn_steady(t, &drawn[k]);
         step[k] = chains->count ? all[k] : steady_step(&steady, 1);
     }
 }
@@ -534,29 +529,28 @@ static struct breakdown closed_breakdown(const struct table *t, const struct dra
                                          double time)
 {
     AUTORELEASE(trace) struct trace trace = {0};
-    struct steady steady = drawn_steady(t, drawn, 0);
+    struct steady steady = drawn_steady(t, drawn);
     steady_trace(&steady, &trace);
-    return report_breakdown(t->steady.schedule, steady.slowdown, &trace, time);
+    return report_breakdown(t->steady.schedule, drawn->slowdown, &trace, time);
 }
 
 static struct spending closed_spending(const struct table *t, const struct factors *d)
 {
     double time;
     closed_steps(t, d, 1, &time);
-    struct drawn drawn;
-    draw(&drawn, 0, t, d, false);
+    struct drawn drawn = drawn_new(t, d, false);
     struct breakdown all, unslowed, launched, swift;
     all = unslowed = closed_breakdown(t, &drawn, time);
-    if (drawn.slowdown->communication > 0) {
-        drawn.slowdown->communication = 0;
+    if (drawn.slowdown.communication > 0) {
+        drawn.slowdown.communication = 0;
         unslowed = closed_breakdown(t, &drawn, time);
     }
     launched = unslowed;
     if (t->task->point.run.device->collective_launch.value > 0) {
-        *drawn.launch = 0;
+        drawn.launch = 0;
         launched = closed_breakdown(t, &drawn, time);
     }
-    *drawn.hop = 0;
+    drawn.hop = 0;
     swift = closed_breakdown(t, &drawn, time);
     return (struct spending){
         all,

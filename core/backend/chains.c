@@ -187,7 +187,7 @@ static void later(double *time, const double *other)
 }
 
 /* When the last chain of @iteration ends, into zeroed @last (CHAINS_WIDE) [s]. */
-EVERY_WIDTH static void walk(const struct chains *chains, int32_t iteration, double *last)
+static void walk(const struct chains *chains, int32_t iteration, double *last)
 {
     double(*all)[CHAINS_WIDE] = chains->end + (int64_t)iteration * chains->slots;
     for (int32_t c = 0; c < chains->count; c++) {

@@ -28,16 +28,6 @@
 
 #include "core/base/err.h"
 
-/* C11 without GNU extensions contracts no multiply-add, so all widths give the same bits.  Under
- * the thread sanitizer there is one: a program that chooses between several does not start. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
-/** A function that is compiled for every width of vector registers. */
-#define EVERY_WIDTH __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-/** Nothing where the compiler cannot. */
-#define EVERY_WIDTH
-#endif
-
 /** End the process with one line on stderr and exit code 71. */
 _Noreturn void base_out_of_memory(size_t bytes);
 

@@ -1,5 +1,6 @@
 #include "exec/cpu/sequence.h"
 
+#include "core/base/base.h"
 #include "core/base/random.h"
 #include "exec/cpu/ops_naive.h"
 #include "exec/step/vectors.h"

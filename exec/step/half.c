@@ -1,5 +1,7 @@
 #include "exec/step/half.h"
 
+#include <stdbool.h>
+
 #include "exec/step/vectors.h"
 
 static uint32_t bits_of(float value)

@@ -1,16 +1,27 @@
 #pragma once
 
 /** @file
- * Loops that become vectors (EVERY_WIDTH).
+ * Loops that become vectors: one source, compiled for several instruction sets.
+ *
+ * C11 without GNU extensions contracts no multiply-add, so all give the same bits.  Under the
+ * thread sanitizer there is one: a program that chooses between several does not start.
  */
 
-#include "core/base/base.h"
+#include <stdint.h>
+#include <string.h>
 
 /* Else comparisons keep loops from becoming vectors; it changes no bits. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-trapping-math")
 #endif
 
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+/** A function that is compiled for every width of vector registers. */
+#define EVERY_WIDTH __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+/** Nothing where the compiler cannot. */
+#define EVERY_WIDTH
+#endif
 /** A function that exists only inside others. */
 #define INLINE static inline __attribute__((always_inline))
 

@@ -1,5 +1,7 @@
 #include "exec/cpu/dnnl/kernels.h"
 
+#include <math.h>
+
 #include "exec/cpu/dnnl/kernels_strip.h"
 
 /* Call @visit on each strip of @shape, units in parallel. */
