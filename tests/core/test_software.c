@@ -62,6 +62,22 @@ TEST(makes_a_device_what_its_fit_says)
     assert_int_equal(device.kernel_overhead.provenance, PROVENANCE_MEASURED);
 }
 
+TEST(gives_networks_with_experts_a_part_of_it)
+{
+    OWN(software) *software = read_valid(
+        HEAD "kinds: {experts: {value: 50 %, spread: 20 %, source: some, kind: published}}\n"
+             "fits:\n" FIT("v100-sxm2-16gb"));
+    HELD(device) device = {0};
+    assert_int_equal(device_read(&device, "v100-sxm2-16gb", &err), 0);
+    free(device.memory_efficiency.source);
+    device.memory_efficiency.source = base_copy("--set");
+    double assigned = device.memory_efficiency.value;
+    software_apply(software, true, &device);
+    assert_true(device.math_efficiency.value == 0.35 && device.with_experts == 0.2);
+    assert_string_equal(device.math_efficiency.source, "runs; with experts 50 % of it: some");
+    assert_true(device.memory_efficiency.value == assigned);
+}
+
 TEST(replaces_what_it_says_of_collectives_and_nothing_else)
 {
     OWN(software) *software = read_valid(
@@ -128,6 +144,8 @@ TEST(refuses_what_it_does_not_know)
         {HEAD "kinds:\n  rates:\n    - {kernel: gemm}\n    - {kernel: gemm, precision: fp32}\n"
               "    - {kernel: gemm}\nfits:\n" FIT("a"),
          "a second rate for 'gemm'"},
+        {HEAD "kinds: {experts: {value: 0 %, source: a, kind: assumed}}\nfits:\n" FIT("a"),
+         "must be 0.1 % to 100 %"},
         {HEAD "fits:\n" FIT("a*b"), "'a*b' has a * that is not at its end"},
         {HEAD "kinds:\n  rates:\n    - {kernel: gemm, device: h*100}\nfits:\n" FIT("a"),
          "'h*100' has a * that is not at its end"},
